@@ -403,7 +403,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"image": {
 						SchemaProps: spec.SchemaProps{
-							Description: "image is the ISCSICdrom that the machine boots, as \"name\" or \"namespace/name\". If it is \"localboot\", or empty and there is no script in ipxe, the machine boots its disk.",
+							Description: "image is the ISCSICdrom that the machine boots, as \"name\" or \"namespace/name\". If it is \"localboot\", or empty and neither the host nor its namespace has a script, the machine boots its disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -17,7 +17,7 @@ const (
 const AnnotationRearm = "glowplug.dev/rearm"
 
 // AnnotationIPXE on a Namespace is the iPXE script (a Go template) for the hosts of the
-// namespace that boot an image and have no spec.ipxe.
+// namespace that have no spec.ipxe, with an image or without one.
 const AnnotationIPXE = "glowplug.dev/ipxe"
 
 // ImageLocalBoot as spec.image of a host boots the machine from its disk.
@@ -77,7 +77,8 @@ type BareMetalHostSpec struct {
 	// +listType=atomic
 	BootSources []string `json:"bootSources,omitempty"`
 	// image is the ISCSICdrom that the machine boots, as "name" or "namespace/name". If it
-	// is "localboot", or empty and there is no script in ipxe, the machine boots its disk.
+	// is "localboot", or empty and neither the host nor its namespace has a script, the
+	// machine boots its disk.
 	// +optional
 	Image string `json:"image,omitempty"`
 	// bootMode is "once" (default) or "forever". With "once" the machine boots the image

@@ -147,12 +147,12 @@ func (t *explanationText) boot(b *decide.ExplainedBoot) {
 		return
 	}
 	t.line("state", prefixed("the host is ", b.State))
-	what := "its own script"
+	what := b.ScriptName()
 	switch {
 	case b.Local:
 		what = "its disk"
 	case b.Image != "":
-		what = "image " + b.Image + when(b.Script, " by its own script")
+		what = "image " + b.Image + when(b.Script, " by "+b.ScriptName())
 	}
 	if b.Error != "" {
 		t.line("boots", "the boot script fails: "+b.Error)

@@ -317,7 +317,7 @@ func bootsText(b *decide.ExplainedBoot) string {
 	case b.Image != "":
 		return "image " + b.Image + prefixed(", release ", b.Release) + prefixed(": ", b.Reason)
 	}
-	return "its own script" + prefixed(": ", b.Reason)
+	return b.ScriptName() + prefixed(": ", b.Reason)
 }
 
 func (s *hostStatus) getsText() string {

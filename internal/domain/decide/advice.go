@@ -23,7 +23,7 @@ func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
 		advice = append(advice, Advice{"spec.systemUUID", "many machines report this UUID, since their vendor has set " +
 			"none of their own: it identifies no machine; leave it out"})
 	}
-	if d.opts.Inventory.View().Limits(h).Token && !h.HasScript() {
+	if view := d.opts.Inventory.View(); view.Limits(h).Token && !view.HasScript(h) {
 		advice = append(advice, Advice{"spec.provisioning.token", "the machine gets no token, and without it no " +
 			"config: it boots its disk; set image or ipxe, or token: false"})
 	}

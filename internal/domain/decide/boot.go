@@ -20,8 +20,10 @@ type BootDecision struct {
 	// Image is the image that it boots; nil where it boots its disk or a script without an
 	// image, or is unknown. It may be set beside Err, where it cannot be served.
 	Image *snapshot.Image
-	// Script is the host's or its namespace's own script, a template; "": none.
-	Script string
+	// Script is the host's own script or that of its namespace, a template; "": none. OfNamespace is true where it is
+	// that of the namespace.
+	Script      string
+	OfNamespace bool
 	// Local is true where a known host boots its disk.
 	Local bool
 	// Reason explains the decision, without a full stop.
@@ -103,12 +105,16 @@ func withoutIgnored(notices []Notice) []Notice {
 // boots decides for a known host.
 func (q *bootQuestion) boots(b *BootDecision) {
 	h, own := b.Host, b.Host.Booting()
-	imaged := h.Image != (snapshot.Ref{})
+	imaged, script := h.Image != (snapshot.Ref{}), q.view.Script(h)
+	var doubt *fault.Error
+	if script == "" {
+		doubt = lostScript(q.opts.Lost, h)
+	}
 	switch {
 	case own.Disk:
 		b.Local, b.Reason = true, "its image is "+v1.ImageLocalBoot
 		return
-	case !imaged && own.IPXE == "":
+	case !imaged && script == "" && doubt == nil:
 		b.Local, b.Reason = true, "it has no image"
 		return
 	}
@@ -117,17 +123,11 @@ func (q *bootQuestion) boots(b *BootDecision) {
 	if b.Local {
 		return
 	}
-	if b.Err = q.refuseBoot(b); b.Err != nil {
+	if b.Err = cmp.Or(q.refuseBoot(b), doubt); b.Err != nil {
 		b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
 		return
 	}
-	if b.Script = own.IPXE; b.Script == "" {
-		if b.Err = lostScript(q.opts.Lost, h); b.Err != nil {
-			b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
-			return
-		}
-		b.Script = q.view.Script(h.Namespace)
-	}
+	b.Script, b.OfNamespace = script, script != "" && own.IPXE == ""
 	if imaged {
 		if b.Image, b.Err = q.image(b); b.Err != nil {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))

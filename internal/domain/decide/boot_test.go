@@ -217,14 +217,50 @@ func TestNamespaceScript(t *testing.T) {
 	inv.Namespaces().Put(item("g10",
 		`{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
 	d := New(Options{Inventory: inv})
-	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "", 6: "", 15: "shell"} {
-		if b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)); b.Script != want {
-			t.Errorf("h%d: %q", n, b.Script)
+	// With the script of its namespace, h2 boots without an image; h3 boots its disk, and h6 is provisioned.
+	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "{{.Sanboot}}", 3: "", 6: "", 15: "shell"} {
+		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t))
+		if b.Script != want || b.OfNamespace != (n <= 2) || b.Local != (want == "") {
+			t.Errorf("h%d: %q, of its namespace: %t, disk: %t", n, b.Script, b.OfNamespace, b.Local)
 		}
 	}
 	inv.Namespaces().Delete("g10", 3)
 	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); b.Script != "" {
 		t.Errorf("after the namespace is gone: %q", b.Script)
+	}
+}
+
+// TestAScriptIsAWayToBoot: a host that has a script and no image boots like one that has an image: until it is
+// provisioned, within its window, and with a token. Whatever says what it boots names the script.
+func TestAScriptIsAWayToBoot(t *testing.T) {
+	for name, annotation := range map[string]string{"its own": "", "that of its namespace": "glowplug.dev/ipxe"} {
+		var l lab
+		h := l.host("g10", "node", "52:54:00:00:00:01", "192.168.10.1")
+		yes := true
+		h.Spec.Provisioning = &v1.Provisioning{Token: &yes}
+		if annotation == "" {
+			h.Spec.IPXE = "boot"
+		}
+		l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+		for state, boots := range map[string]bool{"": true, v1.StateBooting: true, v1.StateProvisioned: false} {
+			h.Status.State = state
+			inv := l.inventory(t)
+			inv.Namespaces().Load(nil)
+			inv.Namespaces().Put(item("g10", `{"metadata":{"name":"g10","annotations":{"`+annotation+`":"boot"}}}`))
+			d := New(Options{Inventory: inv, Tokens: bootKey})
+			b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t))
+			if b.Local == boots || (b.Script == "boot") != boots || b.Err != nil {
+				t.Errorf("%s, state %q: %+v", name, state, b)
+			}
+			e, failure := d.Inquire(&Inquiry{Type: Ignition, At: epoch, Host: "node", Namespace: "g10"})
+			if failure != nil || e.Boot.Script != boots || e.Boot.Token != boots ||
+				boots && strings.Contains(e.Boot.ScriptName(), "namespace") != (annotation != "") {
+				t.Errorf("%s, state %q: explained as %+v", name, state, e.Boot)
+			}
+			if advice := AdviseHost(d, inv.View().Hosts()[0]); len(advice) > 0 {
+				t.Errorf("%s: %v", name, advice)
+			}
+		}
 	}
 }
 

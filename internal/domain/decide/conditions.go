@@ -86,7 +86,7 @@ func uncompiled(config *snapshot.Config) string {
 func ImageReady(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 	c := Condition{Type: v1.ConditionImageReady, Kind: snapshot.ImageReady}
 	if h.Image == (snapshot.Ref{}) {
-		c.Met, c.Reason, c.Message = true, reasonLocalBoot, "this host boots its disk or its own script"
+		c.Met, c.Reason, c.Message = true, reasonLocalBoot, "this host boots its disk or a script"
 		return c
 	}
 	q := bootQuestion{newQuestion(d, view, &Request{})}

@@ -114,7 +114,7 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 		return nil
 	}
 	e := &ExplainedBoot{
-		Local: b.Local, Script: b.Script != "", Token: b.Limits.Token && !b.Local,
+		Local: b.Local, Script: b.Script != "", NamespaceScript: b.OfNamespace, Token: b.Limits.Token && !b.Local,
 		State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
 	}
 	if b.Image != nil {

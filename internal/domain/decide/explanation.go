@@ -67,8 +67,9 @@ type ExplainedBoot struct {
 	Local bool `json:"local"`
 	// Image is the ISCSICdrom that it boots, as namespace/name.
 	Image string `json:"image,omitempty"`
-	// Script is true where the host or its namespace has its own script.
-	Script bool `json:"script,omitempty"`
+	// Script is true where it boots its own script, or that of its namespace, and NamespaceScript for the latter.
+	Script          bool `json:"script,omitempty"`
+	NamespaceScript bool `json:"namespaceScript,omitempty"`
 	// KernelArgs are the host's own; the image's hold where it has none.
 	KernelArgs []string `json:"kernelArgs,omitempty"`
 	// Token is true where the machine needs the token of its boot.
@@ -84,6 +85,17 @@ type ExplainedBoot struct {
 	// Reason explains the decision. Error says why there is nothing to boot.
 	Reason string `json:"reason"`
 	Error  string `json:"error,omitempty"`
+}
+
+// ScriptName names the script that a host boots: its own, or that of its namespace.
+func (e *ExplainedBoot) ScriptName() string { return ScriptName(e.NamespaceScript) }
+
+// ScriptName names the script of a host, which may be that of its namespace.
+func ScriptName(ofNamespace bool) string {
+	if ofNamespace {
+		return "the script of its namespace"
+	}
+	return "its own script"
 }
 
 // Client is the sender of the request.

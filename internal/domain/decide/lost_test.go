@@ -166,11 +166,14 @@ func TestConfigLostSaysWhatIsMissing(t *testing.T) {
 func TestLostObjectsHoldUpBootScripts(t *testing.T) {
 	var l lab
 	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
-	l.host("rack-a", "disk", "52:54:00:00:00:02", "192.0.2.2")
+	l.host("rack-a", "disk", "52:54:00:00:00:02", "192.0.2.2").Spec.Image = v1.ImageLocalBoot
+	l.host("rack-a", "done", "52:54:00:00:00:03", "192.0.2.3").Status.State = v1.StateProvisioned
+	l.host("rack-a", "plain", "52:54:00:00:00:04", "192.0.2.4")
 	l.image("rack-a", "iso", "")
 	l.images[0].Status.Phase = v1.PhaseReady
 	inv := l.inventory(t)
 	stranger, known, disk := ask{from: "192.0.2.99"}, ask{from: "192.0.2.1"}, ask{from: "192.0.2.2"}
+	done, plain := ask{from: "192.0.2.3"}, ask{from: "192.0.2.4"}
 	ask := func(a ask, lost Lost) bool {
 		return losing(inv, lost).Boot(a.request(t)).Err == nil
 	}
@@ -182,8 +185,11 @@ func TestLostObjectsHoldUpBootScripts(t *testing.T) {
 		t.Error("a host boots without the script of its namespace, or waits for another's")
 	}
 	for _, lost := range []Lost{{Namespaces: []string{"rack-a"}}, {AllNamespaces: true}} {
-		if !ask(disk, lost) {
+		if !ask(disk, lost) || !ask(done, lost) {
 			t.Error("a host that boots its disk waits for the script of its namespace")
+		}
+		if ask(plain, lost) {
+			t.Error("a host boots its disk without the script of its namespace")
 		}
 	}
 	b := losing(inv, Lost{AllNamespaces: true}).Boot(known.request(t))

@@ -30,7 +30,7 @@ func IssueToken(h *snapshot.Host, p snapshot.Progress, again bool, at time.Time)
 // it. A token that is newer than what is known of the host was issued by another server.
 func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fault.Error {
 	h := q.dec.Host
-	if !limits.Token || q.opts.Tokens == nil || q.req.Explains && hasToken(h, p) {
+	if !limits.Token || q.opts.Tokens == nil || q.req.Explains && hasToken(q.view, h, p) {
 		return nil
 	}
 	issued, ok := q.opts.Tokens.Issued(h.UID, q.req.Claims.Token)
@@ -49,8 +49,8 @@ func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fau
 }
 
 // hasToken reports whether the machine of a host has the token of its boot, or gets it at its next one.
-func hasToken(h *snapshot.Host, p *snapshot.Progress) bool {
-	if !h.HasScript() {
+func hasToken(view snapshot.View, h *snapshot.Host, p *snapshot.Progress) bool {
+	if !view.HasScript(h) {
 		return false
 	}
 	armed, _ := Armed(h, *p)

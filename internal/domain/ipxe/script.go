@@ -188,8 +188,11 @@ func Sanboot(machine string, image *Image) (string, error) {
 
 // Local returns the script of a machine that boots its disk.
 func Local(machine, reason string) string {
-	return header + echo(machine+" boots its disk: "+reason) + "exit\n"
+	return header + echo(machine+" boots its disk: "+reason) + Exit
 }
+
+// Exit are the lines that leave the boot to the firmware, which goes on with the disk.
+const Exit = "exit\n"
 
 // Failed returns the script of a machine that has nothing to boot yet: it prints the reason
 // and fails, and then the script of Boot repeats its request.

@@ -35,7 +35,7 @@ type Machine struct {
 	State string
 	// These are reported by the machine itself.
 	Platform, Arch, Serial, Asset, Manufacturer, Product string
-	// Sanboot are the lines that boot the image: CHAP where it has that, and sanboot.
+	// Sanboot are the lines that boot the image: CHAP where it has that, and sanboot. Without an image they are Exit.
 	Sanboot string
 }
 

@@ -92,7 +92,7 @@ func (s bootPath) journalBoot(req *request, b *decide.BootDecision, res *result)
 	case b.Local:
 		s.opts.Journal.LocalBoot(b.Host, b.Reason)
 	default:
-		s.opts.Journal.ScriptServed(b.Host, scriptOf(res.boots), req.Again)
+		s.opts.Journal.ScriptServed(b.Host, scriptOf(b, res.boots), req.Again)
 	}
 }
 
@@ -122,7 +122,7 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 		return script, boots, scriptFault(err)
 	}
 	script, err = s.customScript(r, req, b, image)
-	return script, cmp.Or(boots, ownScript), scriptFault(err)
+	return script, cmp.Or(boots, decide.ScriptName(b.OfNamespace)), scriptFault(err)
 }
 
 // addCredentials adds the credentials of an image that asks for a login.
@@ -141,12 +141,9 @@ func (s bootPath) addCredentials(to *ipxe.Image, image *snapshot.Image) *fault.E
 	return nil
 }
 
-// ownScript is what a host boots whose own script names no image.
-const ownScript = "its own script"
-
 // scriptOf names the script that boots what.
-func scriptOf(what string) string {
-	if what == ownScript {
+func scriptOf(b *decide.BootDecision, what string) string {
+	if b.Image == nil {
 		return what
 	}
 	return "the script that boots " + what
@@ -223,6 +220,8 @@ func (s bootPath) customScript(r *http.Request, req *request, b *decide.BootDeci
 		if m.Sanboot, err = image.Lines(); err != nil {
 			return "", err
 		}
+	} else {
+		m.Sanboot = ipxe.Exit
 	}
 	return template.Render(m)
 }

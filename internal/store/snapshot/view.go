@@ -188,9 +188,13 @@ func (v View) Images(namespace string) []*Image {
 // nil: none. Where several are, the oldest is returned.
 func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(strings.ToLower(iqn))) }
 
-// Script returns the boot script of a namespace's hosts, a template; "": none.
-func (v View) Script(namespace string) string {
-	if n := v.namespaces.byRef.get(Ref{Namespace: namespace}); n != nil {
+// Script returns the script that replaces the usual one of a host, its own or that of its namespace, a template; "":
+// none.
+func (v View) Script(h *Host) string {
+	if own := h.Booting().IPXE; own != "" {
+		return own
+	}
+	if n := v.namespaces.byRef.get(Ref{Namespace: h.Namespace}); n != nil {
 		return n.IPXE
 	}
 	return ""

@@ -45,9 +45,10 @@ func (v View) Limits(h *Host) (l Limits) {
 
 var noProvisioning v1.Provisioning
 
-// HasScript reports whether there is something that the script of a host boots, other than its disk.
-func (h *Host) HasScript() bool {
-	return !h.Booting().Disk && (h.Image != (Ref{}) || h.Booting().IPXE != "")
+// HasScript reports whether there is something that the script of a host boots, other than its disk: an image, or
+// what a script of its own or of its namespace names.
+func (v View) HasScript(h *Host) bool {
+	return !h.Booting().Disk && (h.Image != (Ref{}) || v.Script(h) != "")
 }
 
 // ArmedAt returns the time at which a host was armed: when it was created, or armed again.
