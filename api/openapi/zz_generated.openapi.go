@@ -1939,6 +1939,25 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 							},
 						},
 					},
+					"ownKernelArgs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ownKernelArgs are the kernel arguments that the boot entries of the image have beside those, if the server sets any.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"patchedFiles": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{

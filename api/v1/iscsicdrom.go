@@ -263,6 +263,11 @@ type ISCSICdromStatus struct {
 	// +optional
 	// +listType=atomic
 	KernelArgsApplied []string `json:"kernelArgsApplied,omitempty"`
+	// ownKernelArgs are the kernel arguments that the boot entries of the image have beside
+	// those, if the server sets any.
+	// +optional
+	// +listType=atomic
+	OwnKernelArgs []string `json:"ownKernelArgs,omitempty"`
 	// patchedFiles are the files of the image that the server serves with changes.
 	// +optional
 	// +listType=atomic

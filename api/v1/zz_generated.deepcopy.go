@@ -740,6 +740,11 @@ func (in *ISCSICdromStatus) DeepCopyInto(out *ISCSICdromStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.OwnKernelArgs != nil {
+		in, out := &in.OwnKernelArgs, &out.OwnKernelArgs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.PatchedFiles != nil {
 		in, out := &in.PatchedFiles, &out.PatchedFiles
 		*out = make([]string, len(*in))

@@ -112,11 +112,11 @@ func (c *Checker) Changed(change snapshot.Change) {
 // facts are the parts of an image or a config that the conditions of hosts depend on. version
 // is the newest Ignition spec of an image, or the hash of a config.
 type facts struct {
-	uid, version, release, phase, message, architectures string
-	config                                               snapshot.Ref
-	generation                                           int64
-	servable                                             ignition.Specs
-	template                                             bool
+	uid, version, release, phase, message, architectures, arguments string
+	config                                                          snapshot.Ref
+	generation                                                      int64
+	servable                                                        ignition.Specs
+	template                                                        bool
 }
 
 func imageFacts(image *snapshot.Image) facts {
@@ -126,7 +126,7 @@ func imageFacts(image *snapshot.Image) facts {
 	return facts{
 		uid: image.UID, version: image.MaxIgnition, release: image.Release,
 		phase: image.Phase, message: image.Message, config: image.Config,
-		architectures: strings.Join(image.Architectures, ","),
+		architectures: strings.Join(image.Architectures, ","), arguments: strings.Join(image.Args, " "),
 	}
 }
 
@@ -279,7 +279,7 @@ func (c *Checker) ConfigWarnings(config *v1.IgnitionConfig) []string {
 		sentences = append(sentences, a.String())
 	}
 	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
-		!c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
+		changed.Demands == nil && !c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
 		return sentences
 	}
 	return append(sentences, warnings(c.opts.Decider, decide.Changed{Config: changed})...)

@@ -105,6 +105,7 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 	}
 	if f.overlay != nil {
 		s.KernelArgsApplied = f.overlay.Args()
+		s.OwnKernelArgs = f.overlay.OwnArgs()
 		s.PatchedFiles = f.overlay.Patched()
 	}
 	s.Subscribers = w.Library.Subscribers(image.RefOf(cdrom))

@@ -19,6 +19,7 @@ const (
 	reasonUnavailable  = ReasonImageUnavailable
 	reasonReadable     = "Readable"
 	reasonIgnitionLate = "IgnitionTooOld"
+	reasonStops        = "IgnitionStops"
 	reasonPreserved    = "DataPreserved"
 )
 
@@ -122,11 +123,14 @@ func DataPreserved(config snapshot.Ref, losses []string) Condition {
 // ConfigReadable returns the condition of a host with a skew; nil: there is none.
 func ConfigReadable(skew *Skew) Condition {
 	c := Condition{Type: v1.ConditionConfigReadable, Kind: snapshot.ConfigReadable}
-	if skew != nil {
-		c.Reason, c.Message = reasonIgnitionLate, skew.String()
-	} else {
+	switch {
+	case skew == nil:
 		c.Met, c.Reason = true, reasonReadable
-		c.Message = "no image of this host is known to be too old for the Ignition version of its config"
+		c.Message = "no image of this host is known to be too old for the Ignition version of its config, or to stop on it"
+	case skew.Stops != "":
+		c.Reason, c.Message = reasonStops, skew.String()
+	default:
+		c.Reason, c.Message = reasonIgnitionLate, skew.String()
 	}
 	return c
 }

@@ -2,16 +2,22 @@ package decide
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
 )
 
-// Skew is a host whose image cannot read its config in any version: the machine would
-// boot, repeat its request, and never be configured.
+// Skew is a host whose config cannot work on its image. The image cannot read it in any version: the
+// machine would boot, repeat its request, and never be configured. Or Ignition stops on it, since the
+// image is a live system.
 type Skew struct {
 	Host, Image, Config snapshot.Ref
+	// Stops says why Ignition stops, and what to do; "": the image cannot read the config.
+	Stops string
 	// Release is that of the image, MaxIgnition the newest Ignition version that it reads.
 	Release, MaxIgnition string
 	// Needs is the Ignition version of the config.
@@ -20,6 +26,10 @@ type Skew struct {
 
 // String is a sentence without its full stop.
 func (s *Skew) String() string {
+	if s.Stops != "" {
+		return fmt.Sprintf("host %s boots image %s, a live CoreOS, and with its config %s Ignition stops in the "+
+			"emergency shell: %s", s.Host, s.Image, s.Config, s.Stops)
+	}
 	release := ""
 	if s.Release != "" {
 		release = ", release " + s.Release + ","
@@ -43,7 +53,7 @@ const maxSkewed = 20_000
 // is unknown whether it does. The rendering of a template is unknown.
 func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
-	return compareVersions(h, image, config)
+	return compare(h, image, config)
 }
 
 // SkewOfStored is SkewOf for a stored host. It renders a template for the host, converts
@@ -52,16 +62,16 @@ func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew, known bool) {
 	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
 	if config == nil || !config.Template || d.opts.Renderer == nil {
-		return compareVersions(h, image, config), true
+		return compare(h, image, config), true
 	}
 	rendered, err := d.opts.Renderer.Render(config, h, nil, Asker{Gone: gone})
 	if err != nil {
 		return nil, false
 	}
-	if d.isServed(rendered, image.MaxIgnition) {
-		return nil, true
+	if image.MaxIgnition != "" && !d.isServed(rendered, image.MaxIgnition) {
+		return newSkew(h, image, rendered), true
 	}
-	return newSkew(h, image, rendered), true
+	return stopsLive(h, image, rendered, ignition.LiveDemandsOf(rendered.Artifact)), true
 }
 
 // Provisions returns the Ignition config that a stored host receives, rendered where it is a template;
@@ -110,7 +120,7 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 			break
 		}
 		image, config := d.booted(view, h, c, alone)
-		if s := compareVersions(h, image, config); s != nil {
+		if s := compare(h, image, config); s != nil {
 			found = append(found, s)
 		}
 	}
@@ -123,7 +133,7 @@ func (d *Decider) Misread(version string) bool {
 }
 
 // imaged returns the hosts that boot the changed image, or, without one, an image that is
-// known not to read the changed config.
+// known not to read the changed config, or on which Ignition may stop.
 func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	view := d.opts.Inventory.View()
 	if c.Image != nil {
@@ -131,7 +141,8 @@ func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	}
 	doubtful := map[snapshot.Ref]bool{}
 	for _, i := range view.Images("") {
-		if i.MaxIgnition != "" && (c.Config == nil || !c.Config.Servable.Reads(i.MaxIgnition)) {
+		misreads := i.MaxIgnition != "" && (c.Config == nil || !c.Config.Servable.Reads(i.MaxIgnition))
+		if misreads || i.Live && c.Config != nil && c.Config.Demands != nil {
 			doubtful[i.Ref] = true
 		}
 	}
@@ -141,12 +152,44 @@ func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	return view.HostsOf(func(ref snapshot.Ref) bool { return doubtful[ref] })
 }
 
-// compareVersions compares the versions of an image and a config; either may be nil.
-func compareVersions(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
-	if config == nil || config.Servable.Reads(image.MaxIgnition) {
+// compare compares an image and a config; either may be nil.
+func compare(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
+	switch {
+	case config == nil:
+		return nil
+	case !config.Servable.Reads(image.MaxIgnition):
+		return newSkew(h, image, config)
+	}
+	return stopsLive(h, image, config, config.Demands)
+}
+
+// stopsLive returns the skew of a config that asks of a live system what it cannot do; nil: it does not, or the
+// arguments of the image are not known.
+func stopsLive(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config, demands *ignition.LiveDemands) *Skew {
+	if demands == nil || !image.Live {
 		return nil
 	}
-	return newSkew(h, image, config)
+	args := liveArgs(h, image)
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "ignition.config.url=") }) {
+		return nil // the config is for the system that it installs
+	}
+	s := newSkew(h, image, config)
+	if s.Stops = demands.Unmet(args); s.Stops == "" {
+		return nil
+	}
+	return s
+}
+
+// liveArgs returns the kernel arguments with which a host boots an image; nil: they are not known.
+func liveArgs(h *snapshot.Host, image *snapshot.Image) []string {
+	var lines []string
+	switch {
+	case image.PXE:
+		lines = KernelArgs(image, h, "", "rootfs", "")
+	case len(image.Args) > 0:
+		lines = v1.MergeKernelArgs(image.Args, h.Booting().KernelArgs)
+	}
+	return strings.Fields(strings.Join(lines, " "))
 }
 
 func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
@@ -157,7 +200,7 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 }
 
 // booted returns the image that a host boots and the config that it receives then. The
-// config is nil where it is unknown which versions the image reads. alone has the changed
+// config is nil where nothing is known of the image. alone has the changed
 // config and no other.
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
 	image *snapshot.Image, config *snapshot.Config,
@@ -169,7 +212,7 @@ func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone 
 	if c.Image != nil && c.Image.Ref == h.Image {
 		image = c.Image
 	}
-	if image == nil || image.MaxIgnition == "" {
+	if image == nil || image.MaxIgnition == "" && !image.Live {
 		return nil, nil
 	}
 	q := configQuestion{newQuestion(d, view, &Request{Type: Ignition})}

@@ -163,3 +163,80 @@ func TestSkewOfATemplate(t *testing.T) {
 		t.Errorf("%+v", e.Boot)
 	}
 }
+
+// TestALiveImageCannotDoWhatAConfigAsks: Ignition stops on a live CoreOS whose config wants other kernel arguments, or
+// names the disk of an installation. A write of the host and its condition say so, also for a template; an image whose
+// arguments are right, or not known, that installs by the config, or that is no CoreOS, is not concerned.
+func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
+	var l lab
+	const args = `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["mitigations=off"]}}`
+	const disk = `{"ignition":{"version":"3.4.0"},"storage":{"disks":[{"device":"/dev/disk/by-id/coreos-boot-disk"}]}}`
+	for role, artifact := range map[string]string{"args": args, "disk": disk, "plain": "{}", "each": "{{template}}"} {
+		c := l.config("g10", role, v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": role}})
+		c.Compiled.Artifact, c.Compiled.Template = []byte(artifact), role == "each"
+		c.Status.Servable = []v1.ServableVersions{{Versions: "3.4.0"}}
+	}
+	own, url := []string{"coreos.liveiso=x", "ignition.firstboot"}, "ignition.config.url=http://192.0.2.1/api/v1/ignition"
+	for name, status := range map[string]v1.ISCSICdromStatus{
+		"live":    {Distro: "coreos", OwnKernelArgs: own, KernelArgsApplied: []string{url}},
+		"right":   {Distro: "coreos", OwnKernelArgs: own, KernelArgsApplied: []string{url, "mitigations=off"}},
+		"own":     {Distro: "coreos", OwnKernelArgs: append(own, "mitigations=off"), KernelArgsApplied: []string{url}},
+		"unknown": {Distro: "coreos"},
+		"inst":    {Distro: "coreos", KernelArgsApplied: []string{"coreos.inst.ignition_url=http://192.0.2.1/api/v1/ignition"}},
+		"new":     {Distro: "coreos", OwnKernelArgs: own, KernelArgsApplied: []string{url}},
+		"fedora":  {Distro: "fedora", KernelArgsApplied: []string{url}},
+		"pxe":     {Distro: "coreos"},
+	} {
+		l.image("g10", name, "")
+		i := l.images[len(l.images)-1]
+		i.Status = status
+		i.Status.Phase = v1.PhaseReady
+		if name == "new" { // the server has not set it yet
+			i.Spec.KernelArgs = []string{"mitigations=off"}
+		}
+		if name == "pxe" {
+			i.Spec.Stream = &v1.StreamImage{Name: "stable", Format: v1.FormatPXE}
+			i.Status.Files = []v1.ImageFile{{Role: "rootfs"}}
+		}
+	}
+	const fixed = " Ignition stops in the emergency shell: a live system cannot change its kernel arguments, and " +
+		`kernel_arguments.should_exist "mitigations=off" is not among them; set the argument in kernelArgs of the image ` +
+		"or the host, or install the system"
+	cases := []struct{ role, image, kernelArg, want string }{
+		{"args", "live", "", "host g10/h boots image g10/live, a live CoreOS, and with its config g10/args" + fixed},
+		{"each", "live", "", "host g10/h boots image g10/live, a live CoreOS, and with its config g10/each" + fixed},
+		{"args", "pxe", "", "host g10/h boots image g10/pxe, a live CoreOS, and with its config g10/args" + fixed},
+		{"disk", "live", "", "host g10/h boots image g10/live, a live CoreOS, and with its config g10/disk Ignition stops in " +
+			"the emergency shell: a live system has no /dev/disk/by-id/coreos-boot-disk, which is the disk of an installed one; " +
+			"name the disk of the machine, or install the system"},
+		{"args", "live", "mitigations=off", ""}, {"args", "pxe", "mitigations=off", ""},
+		{"args", "right", "mitigations=auto", "host g10/h boots image g10/right, a live CoreOS, and with its config g10/args" +
+			fixed},
+		{"args", "right", "", ""}, {"args", "own", "", ""}, {"args", "new", "", ""}, {"args", "unknown", "", ""}, {"args", "inst", "", ""},
+		{"args", "fedora", "", ""}, {"args", "", "", ""}, {"plain", "live", "", ""},
+	}
+	for _, c := range cases {
+		l.hosts = nil
+		h := l.host("g10", "h", "52:54:00:00:00:01", "192.0.2.10", "role", c.role, "config", args)
+		if h.Spec.Image = c.image; c.kernelArg != "" {
+			h.Spec.KernelArgs = []string{c.kernelArg}
+		}
+		d := New(Options{Inventory: l.inventory(t), Renderer: byLabel{}})
+		s, known := d.SkewOfStored(snapshot.HostFrom(h), nil)
+		condition := ConfigReadable(s)
+		got := ""
+		if s != nil {
+			got = s.String()
+		}
+		if !known || got != c.want || condition.Met != (c.want == "") || (condition.Reason == "IgnitionStops") != (c.want != "") {
+			t.Errorf("%s on %s: %q, %+v", c.role, c.image, got, condition)
+		}
+		if found := d.SkewOf(snapshot.HostFrom(h)); (found != nil) != (c.want != "" && c.role != "each") {
+			t.Errorf("%s on %s: a write finds %v", c.role, c.image, found)
+		}
+		config := d.opts.Inventory.View().Config(snapshot.Ref{Namespace: "g10", Name: c.role})
+		if found := d.Skews(Changed{Config: config}, 5); (len(found) == 1) != (c.want != "" && c.role != "each") {
+			t.Errorf("%s on %s: a write of the config finds %v", c.role, c.image, found)
+		}
+	}
+}

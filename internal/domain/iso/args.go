@@ -73,6 +73,8 @@ func isSeparator(word string) bool { return word == "--" || word == "---" }
 type edit struct {
 	set  []argument
 	drop []string // keys of arguments to remove
+	// kept are the arguments that stay, of any command line.
+	kept map[string]bool
 }
 
 // replaces reports whether the change removes an argument that is there.
@@ -84,7 +86,7 @@ func (e *edit) replaces(a argument) bool {
 // removal returns the change that only removes what this one replaces, for a command line
 // whose other part has the new arguments.
 func (e *edit) removal() *edit {
-	removal := &edit{drop: slices.Clone(e.drop)}
+	removal := &edit{drop: slices.Clone(e.drop), kept: e.kept}
 	for _, a := range e.set {
 		removal.drop = append(removal.drop, a.key())
 	}
@@ -169,6 +171,7 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 			length += len(w.text) + 1
 			if open {
 				insert, last = w.end, last[:0]
+				e.keep(w.text)
 			}
 		}
 		from = w.end
@@ -195,6 +198,17 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 		out = append(out, splice{insert, insert, text})
 	}
 	return out, nil
+}
+
+// maxArguments bounds the arguments of an image that are kept in mind.
+const maxArguments = 200
+
+// keep notes an argument that stays in a command line. What a boot loader puts into it is no argument.
+func (e *edit) keep(text string) {
+	if e.kept != nil && len(e.kept) < maxArguments && len(text) < commandLine && !strings.ContainsAny(text, "$#") &&
+		!strings.HasPrefix(text, "initrd=") {
+		e.kept[text] = true
+	}
 }
 
 // apply makes the changes. Removals at the place of an insertion come after it.

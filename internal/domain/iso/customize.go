@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func (img *Image) Customize(o Options) (*Overlay, error) {
 	for _, a := range e.set {
 		overlay.args = append(overlay.args, string(a))
 	}
+	overlay.ownArgs = slices.Sorted(maps.Keys(e.kept))
 	if overlay.image, err = c.verify(overlay); err != nil {
 		return nil, err
 	}

@@ -298,6 +298,10 @@ func TestCoreOS(t *testing.T) {
 			if o.Size() != int64(len(image)) {
 				t.Error("the image has grown")
 			}
+			// Its own arguments that are not replaced are known, too: Ignition on a live system compares with all.
+			if d := cmp.Diff([]string{"coreos.liveiso=fedora-coreos-41"}, o.OwnArgs()); d != "" {
+				t.Error(d)
+			}
 			o = customize(t, image, Options{BaseURL: "http://10.0.2.2", FilesURL: "http://10.0.2.2/iso/a/b/files"})
 			if got := text(t, o, o.Size(), "/isolinux/isolinux.cfg"); strings.Contains(got, "coreos.liveiso") ||
 				!strings.Contains(got, "coreos.live.rootfs_url=http://10.0.2.2/iso/a/b/files/images/pxeboot/rootfs.img\n#") {

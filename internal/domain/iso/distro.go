@@ -141,7 +141,7 @@ func (img *Image) edit(o Options) (*edit, error) {
 		return nil, err
 	}
 	// The image is no longer the one that the check knows.
-	e := &edit{set: args, drop: []string{mediaCheck}}
+	e := &edit{set: args, drop: []string{mediaCheck}, kept: map[string]bool{}}
 	for _, a := range args {
 		// With the label of an ISO to wait for, CoreOS does not look at the URL.
 		if a.key() == "coreos.live.rootfs_url" {

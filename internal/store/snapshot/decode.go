@@ -235,6 +235,9 @@ func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersions) {
 		c.Servable |= ignition.SpecsOf(c.IgnitionVersion)
 	}
 	c.share(c.Artifact)
+	if c.Type == v1.TypeIgnition && !c.Template {
+		c.Demands = ignition.LiveDemandsOf(c.Artifact)
+	}
 }
 
 // share lets the source share the memory of compiled bytes that are equal to it.
@@ -296,8 +299,21 @@ func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 		Sum:    status.SHA256, Release: status.ServedRelease, MaxIgnition: status.MaxIgnition,
 		Architectures: status.Architectures,
 		Phase:         status.Phase, Message: status.ErrorMessage, IQN: status.TargetIQN,
+		Live: spec.External == nil && status.Distro == distroCoreOS,
+		Args: argumentsOf(spec, status),
 	}
 }
+
+// argumentsOf returns the kernel arguments of an image as it is served. Those of a spec that is new are set soon.
+func argumentsOf(spec *v1.ISCSICdromSpec, status *imageStatus) []string {
+	if len(status.KernelArgsApplied) == 0 {
+		return nil
+	}
+	return v1.MergeKernelArgs(append(slices.Clip(status.OwnKernelArgs), status.KernelArgsApplied...), spec.KernelArgs)
+}
+
+// distroCoreOS is status.distro of a CoreOS image, each of which runs from memory.
+const distroCoreOS = "coreos"
 
 // decodeNamespace reads a namespace, whose key is its name.
 func decodeNamespace(item kvstore.Item, _ *interner) (*Namespace, error) {

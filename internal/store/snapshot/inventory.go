@@ -162,6 +162,8 @@ type Config struct {
 	// Servable are the Ignition spec versions that it can be converted to; none where that
 	// is not known.
 	Servable ignition.Specs
+	// Demands are what the artifact asks of a live system; nil: nothing, or it is a template.
+	Demands *ignition.LiveDemands
 	// Stale is true while the served artifact is not that of the newest source and its
 	// layers.
 	Stale bool
@@ -239,6 +241,10 @@ type Image struct {
 	// Sum is the digest of the served bytes, in hex; Release is their release, and
 	// MaxIgnition the newest Ignition spec that they read, where these are known.
 	Sum, Release, MaxIgnition string
+	// Live is true for a system that runs from the image, and that configures itself by Ignition without an
+	// installation. Args are the arguments of its boot entries, as they are served; empty: not known.
+	Live bool
+	Args []string
 	// Architectures are those of the machines that can boot it; empty: not known.
 	Architectures []string
 	// Phase and Message are status.phase and status.errorMessage; IQN is the name

@@ -40,7 +40,8 @@ func ImageFrom(cdrom *v1.ISCSICdrom) *Image {
 	stored := storedImage{Metadata: metadataOf(&cdrom.ObjectMeta), Spec: cdrom.Spec, Status: imageStatus{
 		Phase: status.Phase, ErrorMessage: status.ErrorMessage, SHA256: status.SHA256, Files: status.Files,
 		ServedRelease: status.ServedRelease, MaxIgnition: status.MaxIgnition, TargetIQN: status.TargetIQN,
-		Architectures: status.Architectures,
+		Architectures: status.Architectures, Distro: status.Distro, KernelArgsApplied: status.KernelArgsApplied,
+		OwnKernelArgs: status.OwnKernelArgs,
 	}}
 	return newImage(Ref{Namespace: cdrom.Namespace, Name: cdrom.Name}, 0, &stored)
 }

@@ -75,6 +75,10 @@ type imageStatus struct {
 	TargetIQN     string         `json:"targetIQN"`
 	Files         []v1.ImageFile `json:"files"`
 	Architectures []string       `json:"architectures"`
+
+	Distro            string   `json:"distro"`
+	KernelArgsApplied []string `json:"kernelArgsApplied"`
+	OwnKernelArgs     []string `json:"ownKernelArgs"`
 }
 
 type condition struct {
