@@ -59,7 +59,8 @@ sets, or from one in spec.bootSources. A machine whose hardware address is unkno
 	options.addNamespace(cmd, "namespace of the host")
 	flags := cmd.Flags()
 	flags.StringVar(&a.name, "name", "", "name of the host (default: that of the UnknownMachine)")
-	flags.StringVar(&a.image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: none; it boots the script of its namespace, or its disk)")
+	flags.StringVar(&a.image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: none; it boots the script "+
+		"of its namespace, or its disk)")
 	flags.StringToStringVar(&a.labels, "label", nil, "label of the host, key=value (repeatable)")
 	flags.BoolVar(&a.withAddress, "with-address", false, "the host has the address from which the machine last asked")
 	flags.BoolVar(&a.withAddress, "ip", false, "")

@@ -56,8 +56,8 @@ func (o *Overlay) Patched() []string { return append([]string(nil), o.patched...
 // Args returns the kernel arguments that are set, with ${glowplug} replaced.
 func (o *Overlay) Args() []string { return append([]string(nil), o.args...) }
 
-// OwnArgs returns the kernel arguments of the image itself that stay in its boot entries, in the order of their names. An
-// image has few entries, and some may lack an argument. It is empty where no arguments are set.
+// OwnArgs returns the kernel arguments of the image itself that stay in its boot entries, in the order of
+// their names. Some entries may lack one of them. It is empty where no arguments are set.
 func (o *Overlay) OwnArgs() []string { return slices.Clone(o.ownArgs) }
 
 // Image is the patched image: what it finds lies in the overlay, not in the
