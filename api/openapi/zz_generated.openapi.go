@@ -1703,7 +1703,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgs are the kernel arguments that the server writes into the boot entries of the image, at most 1,000. If it is empty, the server uses the default of the distribution. Everybody who can read the image can read them, so they must not contain secrets.",
+							Description: "kernelArgs are kernel arguments that the server writes into the boot entries of the image, at most 1,000. They are added to the default arguments of the distribution; the same key replaces. Everybody who can read the image can read them, so they must not contain secrets.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1713,6 +1713,13 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 									},
 								},
 							},
+						},
+					},
+					"defaultKernelArgs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "defaultKernelArgs is true by default: the server sets the arguments with which the distribution of the image finds its config and its image here. If it is false, only kernelArgs are set.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"ignitionConfig": {
@@ -1994,7 +2001,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready and, for an image of a stream, UpToDate.",
+							Description: "conditions are Ready, ConfigArgument and, for an image of a stream, UpToDate.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -42,6 +42,10 @@ const (
 // asks for, or while there is no image of it yet.
 const ConditionUpToDate = "UpToDate"
 
+// ConditionConfigArgument is False while no kernel argument of the image tells its system
+// where its config is.
+const ConditionConfigArgument = "ConfigArgument"
+
 // ISCSICdrom is an ISO image that machines boot from over the network.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -86,13 +90,18 @@ type ISCSICdromSpec struct {
 	// readOnly is true by default. Initiators cannot write to an image, whatever it says.
 	// +optional
 	ReadOnly *bool `json:"readOnly,omitempty"`
-	// kernelArgs are the kernel arguments that the server writes into the boot entries of
-	// the image, at most 1,000. If it is empty, the server uses the default of the
-	// distribution. Everybody who can read the image can read them, so they must not
-	// contain secrets.
+	// kernelArgs are kernel arguments that the server writes into the boot entries of the
+	// image, at most 1,000. They are added to the default arguments of the distribution;
+	// the same key replaces. Everybody who can read the image can read them, so they must
+	// not contain secrets.
 	// +optional
 	// +listType=atomic
 	KernelArgs []string `json:"kernelArgs,omitempty"`
+	// defaultKernelArgs is true by default: the server sets the arguments with which the
+	// distribution of the image finds its config and its image here. If it is false, only
+	// kernelArgs are set.
+	// +optional
+	DefaultKernelArgs *bool `json:"defaultKernelArgs,omitempty"`
 	// ignitionConfig is the IgnitionConfig for hosts that boot this image and that no
 	// selector of a config matches by MAC, IP, hostname or labels, as "name" or
 	// "namespace/name".
@@ -275,7 +284,7 @@ type ISCSICdromStatus struct {
 	// errorMessage is the reason why the image is not served, or not up to date.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
-	// conditions are Ready and, for an image of a stream, UpToDate.
+	// conditions are Ready, ConfigArgument and, for an image of a stream, UpToDate.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -334,20 +343,35 @@ type ISCSICdromList struct {
 	Items []ISCSICdrom `json:"items"`
 }
 
-// MergeKernelArgs returns the kernel arguments of an image followed by those of a host. An
-// argument of the image whose name the host has as well is left out.
-func MergeKernelArgs(image, own []string) []string {
-	named := map[string]bool{}
-	for _, arg := range own {
-		for word := range strings.FieldsSeq(arg) {
-			named[argumentName(word)] = true
-		}
-	}
-	merged := slices.DeleteFunc(slices.Clone(image), func(arg string) bool { return named[argumentName(arg)] })
-	return append(merged, own...)
+// WantsDefaultKernelArgs reports whether the server sets the default arguments of the
+// distribution.
+func (s *ISCSICdromSpec) WantsDefaultKernelArgs() bool {
+	return s.DefaultKernelArgs == nil || *s.DefaultKernelArgs
 }
 
-func argumentName(arg string) string {
+// MergeKernelArgs returns kernel arguments, such as those of an image, followed by more
+// special ones, such as those of a host. An argument whose name the special ones have as
+// well is left out.
+func MergeKernelArgs(general, special []string) []string {
+	named := kernelArgNames(special)
+	merged := slices.DeleteFunc(slices.Clone(general), func(arg string) bool { return named[kernelArgName(arg)] })
+	return append(merged, special...)
+}
+
+// HasKernelArg reports whether one of the arguments has the name of another one.
+func HasKernelArg(args []string, other string) bool { return kernelArgNames(args)[kernelArgName(other)] }
+
+func kernelArgNames(args []string) map[string]bool {
+	names := map[string]bool{}
+	for _, arg := range args {
+		for word := range strings.FieldsSeq(arg) {
+			names[kernelArgName(word)] = true
+		}
+	}
+	return names
+}
+
+func kernelArgName(arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	return name
 }

@@ -689,6 +689,11 @@ func (in *ISCSICdromSpec) DeepCopyInto(out *ISCSICdromSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.DefaultKernelArgs != nil {
+		in, out := &in.DefaultKernelArgs, &out.DefaultKernelArgs
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Menu != nil {
 		in, out := &in.Menu, &out.Menu
 		*out = new(bool)

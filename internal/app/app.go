@@ -317,8 +317,8 @@ func (a builder) serveAPI() error {
 			return append(a.checker.HostWarnings(view, host, old), missingSecret(a.secrets, host)...)
 		},
 		ImageWarnings: func(view snapshot.View, cdrom *v1.ISCSICdrom) []string {
-			return append(a.checker.ImageWarnings(view, cdrom, a.imageController.MaxIgnition(cdrom)),
-				missingSecret(a.secrets, cdrom)...)
+			return slices.Concat(a.checker.ImageWarnings(view, cdrom, a.imageController.MaxIgnition(cdrom)),
+				a.imageController.ConfigArgumentWarnings(cdrom), missingSecret(a.secrets, cdrom))
 		},
 		ConfigWarnings: a.checker.ConfigWarnings,
 

@@ -161,9 +161,18 @@ func (t *explanationText) boot(b *decide.ExplainedBoot) {
 	}
 	t.line("release", prefixed("the image has release ", b.Release))
 	t.line("reads", prefixed("the image reads Ignition spec up to ", b.MaxIgnition))
-	t.line("arguments", b.KernelArgs...)
+	t.line("arguments", argumentTexts(b.Arguments)...)
 	t.line("token", when(b.Token, "the machine needs the token that its boot script has"))
 	t.line("warning", b.Skew)
+	t.line("warning", b.NoConfig)
+}
+
+// argumentTexts returns kernel arguments with their origins.
+func argumentTexts(arguments []decide.ExplainedArgument) (texts []string) {
+	for _, a := range arguments {
+		texts = append(texts, a.Argument+" ("+a.From+")")
+	}
+	return texts
 }
 
 // winner adds the config that was chosen.

@@ -69,7 +69,8 @@ the image, or for another iSCSI target. An argument replaces those of the same n
 
 Without --karg the distro's default is set: CoreOS fetches its Ignition config,
 and Fedora and its relatives their kickstart, from the server at --http-url; both
-find the image again over iSCSI, or over HTTP below --files-url.
+find the image again over iSCSI, or over HTTP below --files-url. With --karg only
+these are set, as with defaultKernelArgs: false of an ISCSICdrom.
 
 OUT is created or replaced when the copy is complete; an error leaves it as it was.`,
 		Example: `  glowplug iso customize fcos.iso -o node.iso --http-url http://192.168.10.1:8082

@@ -45,7 +45,7 @@ func inspectISO(img *iso.Image) (*inspection, error) {
 	for _, b := range img.BootImages() {
 		found.Boots = append(found.Boots, bootSpot{b.Platform, b.Off, b.Path, b.FAT})
 	}
-	files, err := img.BootFiles()
+	files, _, err := img.BootFiles()
 	var refused *iso.PatchError
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err

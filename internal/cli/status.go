@@ -174,6 +174,9 @@ func (s *statusCommand) explain(ctx context.Context, status *hostStatus) error {
 	if b := answer.Boot; b != nil && b.Error != "" {
 		status.Attention = append(status.Attention, "the boot script fails: "+b.Error)
 	}
+	if b := answer.Boot; b != nil && b.NoConfig != "" {
+		status.Attention = append(status.Attention, b.NoConfig)
+	}
 	if w := answer.Winner; w != nil {
 		status.Changed = status.LastConfigHash != "" && w.Hash != "" && status.LastConfigHash != w.Hash
 		if w.Stale {
@@ -268,6 +271,9 @@ func (s *hostStatus) write(w io.Writer, now time.Time) error {
 		row("booted", fmt.Sprintf("%s, last %s", count(int(s.BootCount), "time", "times"), ago(s.LastBoot, now)))
 	}
 	row("boots now", bootsText(s.Boots))
+	if s.Boots != nil {
+		row("arguments", strings.Join(argumentTexts(s.Boots.Arguments), ", "))
+	}
 	row("gets now", s.getsText())
 	row("got last", s.gotText())
 	switch {

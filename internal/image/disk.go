@@ -118,20 +118,19 @@ func (l *Library) DiskOf(ref Ref, version string, args []string, token string) (
 	return d, nil
 }
 
-// Overlay sets the arguments of the CD-ROM, and a machine's own, with the token of its boot in their URLs.
+// Overlay sets the default arguments of the distribution, those of the CD-ROM, and a machine's own, with
+// the token of its boot in their URLs. Of one name the last one counts.
 func (l *Library) Overlay(v *Volume, cdrom *v1.ISCSICdrom, own []string, token string) (*iso.Overlay, error) {
-	o := iso.Options{Args: cdrom.Spec.KernelArgs, BaseURL: l.opts.HTTPURL}
+	o := iso.Options{NoDefault: true, BaseURL: l.opts.HTTPURL}
 	if cdrom.Spec.Transport == v1.TransportHTTP && l.opts.HTTPURL != "" {
 		// There is no iBFT that would lead back to the image.
 		base := strings.TrimSuffix(l.opts.HTTPURL, "/")
 		o.FilesURL = base + "/iso/" + versioned(cdrom, versionOf(v.SHA256)) + "/files"
 	}
-	if len(o.Args) == 0 && (len(own) > 0 || token != "") {
+	if cdrom.Spec.WantsDefaultKernelArgs() {
 		o.Args = v.Image.DefaultArgs(o.FilesURL)
 	}
-	if len(own) > 0 {
-		o.Args = v1.MergeKernelArgs(o.Args, own)
-	}
+	o.Args = v1.MergeKernelArgs(v1.MergeKernelArgs(o.Args, cdrom.Spec.KernelArgs), own)
 	return v.overlay(o, token)
 }
 

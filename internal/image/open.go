@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +57,31 @@ func (l *Library) Open(ctx context.Context, cdrom *v1.ISCSICdrom, hashing func()
 	return v, nil
 }
 
+// Peek looks into the ISO image of a CD-ROM that need not be stored: the distribution, and whether an argument that
+// the server sets by default or that the image has itself tells the system where its config is. known is false where
+// this server cannot read the file now.
+func (l *Library) Peek(cdrom *v1.ISCSICdrom) (distro string, tells, known bool) {
+	if l.root == nil {
+		return "", false, false
+	}
+	name := fileOf(cdrom)
+	info, err := l.root.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false, false
+	}
+	f, err := l.root.Open(name)
+	if err != nil {
+		return "", false, false
+	}
+	defer f.Close()
+	img, err := iso.Open(f, info.Size())
+	if err != nil {
+		return "", false, false
+	}
+	_, tells, _ = img.BootFiles()
+	return img.Distro(), tells || slices.ContainsFunc(img.DefaultArgs(""), iso.TellsConfig), true
+}
+
 // openVolume makes a volume of an open file, which has to be, and to stay, id.
 func (l *Library) openVolume(ctx context.Context, f *os.File, id identity, hashing func()) (*Volume, error) {
 	same := func() error {
@@ -72,7 +98,7 @@ func (l *Library) openVolume(ctx context.Context, f *os.File, id identity, hashi
 	if err != nil {
 		return nil, err
 	}
-	boots, _ := img.BootFiles() // the progress of boots from an image without any is not noted
+	boots, tells, _ := img.BootFiles() // the progress of boots from an image without any is not noted
 	if _, known := l.digests.find(id); !known {
 		hashing()
 	}
@@ -84,7 +110,7 @@ func (l *Library) openVolume(ctx context.Context, f *os.File, id identity, hashi
 		return nil, err
 	}
 	l.digests.remember(id, sum)
-	v := &Volume{file: f, Image: img, bootFiles: boots, SHA256: sum, holders: holders{count: 1}}
+	v := &Volume{file: f, Image: img, bootFiles: boots, TellsConfig: tells, SHA256: sum, holders: holders{count: 1}}
 	v.id.Store(&id)
 	return v, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/iso"
@@ -31,7 +32,9 @@ type Volume struct {
 	Image *iso.Image
 	// bootFiles are the kernels and the initial RAM disks in it.
 	bootFiles []iso.BootFile
-	SHA256    string
+	// TellsConfig is true where a kernel argument in the file tells the system where its config is.
+	TellsConfig bool
+	SHA256      string
 
 	// doubted is set once the file was seen to differ from id: nothing that is read of
 	// it is delivered until its digest has been computed again. spoiled is set where
@@ -96,6 +99,11 @@ func (v *Volume) Drop() error {
 		return nil
 	}
 	return v.holders.drop(v.file.Close)
+}
+
+// FindsConfig reports whether an argument of the image as it is served tells its system where its config is.
+func (v *Volume) FindsConfig(o *iso.Overlay) bool {
+	return v.TellsConfig || slices.ContainsFunc(o.Args(), iso.TellsConfig)
 }
 
 // maxSeen bounds the readers that are remembered of a volume.
@@ -217,7 +225,13 @@ func (s *Set) Distro() string {
 	if slices.ContainsFunc(s.Files, func(f *SetFile) bool { return f.Role == coreos.Rootfs }) {
 		return iso.CoreOS
 	}
-	return "Flatcar"
+	return iso.Flatcar
+}
+
+// TellsConfig reports whether a kernel argument of a CD-ROM with these files tells the system where its config
+// is: the default ones do.
+func (s *Set) TellsConfig(spec *v1.ISCSICdromSpec) bool {
+	return spec.WantsDefaultKernelArgs() || slices.ContainsFunc(spec.KernelArgs, iso.TellsConfig)
 }
 
 // Files are the files of an image that is no CD-ROM, as one machine reads them.

@@ -56,9 +56,10 @@ func (c *Controller) checkArguments(ref Ref, cdrom *v1.ISCSICdrom, v *image.Volu
 		return download.Permanent("its kernel arguments cannot be set: %w", err)
 	}
 	before, err := c.images.Overlay(current.Volume, cdrom, nil, "")
-	if err == nil && len(before.Args()) > 0 && len(after.Args()) == 0 {
-		return download.Permanent("its kernel arguments cannot be set: the distribution of the image (%s) has no "+
-			"default arguments, and the served image has some; set spec.kernelArgs", v.Image.Distro())
+	_, v.TellsConfig, _ = v.Image.BootFiles()
+	if err == nil && current.Volume.FindsConfig(before) && !v.FindsConfig(after) {
+		return download.Permanent("no kernel argument tells the system of the image (%s) where its config is, and one of "+
+			"the served image does; set spec.kernelArgs", v.Image.Distro())
 	}
 	return nil
 }

@@ -154,12 +154,10 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 				// What has not been looked at stays: the release that it is pinned to.
 				s := &current.Status
 				status.Release, status.ServedRelease, status.MaxIgnition = s.Release, s.ServedRelease, s.MaxIgnition
-			} else if condition := f.condition(cdrom); condition != nil {
-				condition.LastTransitionTime = metav1.Time{Time: w.Now()}
-				meta.SetStatusCondition(&status.Conditions, *condition)
 			} else {
-				meta.RemoveStatusCondition(&status.Conditions, v1.ConditionUpToDate)
+				w.setCondition(&status.Conditions, v1.ConditionUpToDate, f.condition(cdrom))
 			}
+			w.setCondition(&status.Conditions, v1.ConditionConfigArgument, f.configArgument(cdrom))
 			v1.SetReady(&status.Conditions, status.Phase, status.ErrorMessage, false, current.Generation, w.Now())
 			if len(own.Subscribers) == 0 && last.silent && w.Shared {
 				status.Subscribers = current.Status.Subscribers
@@ -184,6 +182,16 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 		w.recordRelease(cdrom, &before, &status)
 	}
 	return nil
+}
+
+// setCondition sets a condition of a kind, or removes it where it is nil.
+func (w *statusWriter) setCondition(conditions *[]metav1.Condition, kind string, c *metav1.Condition) {
+	if c == nil {
+		meta.RemoveStatusCondition(conditions, kind)
+		return
+	}
+	c.LastTransitionTime = metav1.Time{Time: w.Now()}
+	meta.SetStatusCondition(conditions, *c)
 }
 
 // pinned reports whether an image stays on the release that it was first of.

@@ -70,8 +70,10 @@ type ExplainedBoot struct {
 	// Script is true where it boots its own script, or that of its namespace, and NamespaceScript for the latter.
 	Script          bool `json:"script,omitempty"`
 	NamespaceScript bool `json:"namespaceScript,omitempty"`
-	// KernelArgs are the host's own; the image's hold where it has none.
-	KernelArgs []string `json:"kernelArgs,omitempty"`
+	// Arguments are the kernel arguments that are added to each boot entry of the image, in their order. NoConfig
+	// says that none of them, and none of the image itself, tells its system where its config is.
+	Arguments []ExplainedArgument `json:"arguments,omitempty"`
+	NoConfig  string              `json:"noConfig,omitempty"`
 	// Token is true where the machine needs the token of its boot.
 	Token bool `json:"token,omitempty"`
 	// State is status.state of the host.
@@ -96,6 +98,20 @@ func ScriptName(ofNamespace bool) string {
 		return "the script of its namespace"
 	}
 	return "its own script"
+}
+
+// The origins of kernel arguments.
+const (
+	FromDefault = "default"
+	FromImage   = "image"
+	FromHost    = "host"
+)
+
+// ExplainedArgument is a kernel argument, and where it is from: FromDefault, of the distribution, or kernelArgs of
+// the image or the host. In those of a host, ${glowplug} stands for the URL of the server.
+type ExplainedArgument struct {
+	Argument string `json:"argument"`
+	From     string `json:"from"`
 }
 
 // Client is the sender of the request.

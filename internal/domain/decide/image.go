@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"slices"
 	"strings"
 
 	v1 "glowplug/api/v1"
@@ -152,22 +151,23 @@ func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapsho
 }
 
 // KernelArgs returns the kernel arguments of an image that is a kernel and its files:
-// those of the image, or else those with which its distribution finds its config here,
-// replaced by the host's own. base is this server's URL, for ${glowplug}; rootfs the URL
+// those with which its distribution finds its config here, unless the image wants none, those of the image,
+// and the host's own. Of one name the last one counts. base is this server's URL, for ${glowplug}; rootfs the URL
 // of the root file system, "" where there is none. host may be nil. URLs of configs and images carry
 // the token of the boot, unless that is "".
 //
 // CoreOS needs the same arguments as its ISO images. Flatcar has no root file system
 // beside its initramfs, and its own flag for the first boot.
 func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs, token string) []string {
-	args := slices.Clone(image.KernelArgs)
-	if len(args) == 0 {
+	var args []string
+	if !image.NoDefaultArgs {
 		first := "ignition.firstboot"
 		if rootfs == "" {
 			first = "flatcar.first_boot=1"
 		}
 		args = []string{first, "ignition.platform.id=metal", "ignition.config.url=${glowplug}/api/v1/ignition"}
 	}
+	args = v1.MergeKernelArgs(args, image.KernelArgs)
 	if host != nil && host.Image == image.Ref {
 		args = v1.MergeKernelArgs(args, host.Booting().KernelArgs)
 	}

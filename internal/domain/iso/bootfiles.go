@@ -29,26 +29,28 @@ const maxBootImageFiles = 4096
 
 // BootFiles returns the kernels and initrds that the boot configurations name, in
 // the tree of the image and in its EFI boot images. Without such configurations it
-// returns the files with usual names of kernels and initrds.
-func (img *Image) BootFiles() ([]BootFile, error) {
+// returns the files with usual names of kernels and initrds. tellsConfig is true where a
+// kernel argument in them tells the system where its config is.
+func (img *Image) BootFiles() (files []BootFile, tellsConfig bool, err error) {
 	f := bootFileFinder{img: img}
 	for _, p := range img.parts(img.src) {
 		if err := walk(p, func(e *entry) error { return f.look(p, e) }); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	f.resolve(Kernel, f.kernelPaths)
 	f.resolve(Initrd, f.initrdPaths)
 	if len(f.found) == 0 {
-		return f.usual, nil
+		return f.usual, f.tellsConfig, nil
 	}
-	return f.found, nil
+	return f.found, f.tellsConfig, nil
 }
 
 // bootFileFinder collects the files that the boot configurations of an image name.
 type bootFileFinder struct {
 	img                      *Image
 	kernelPaths, initrdPaths []string
+	tellsConfig              bool
 	// inside are the files of the boot images.
 	inside []File
 	found  []BootFile
@@ -83,6 +85,7 @@ func (f *bootFileFinder) look(p part, e *entry) error {
 		out, _ := lang.change(e.path, string(text), &edit{})
 		f.kernelPaths = append(f.kernelPaths, out.kernelPaths...)
 		f.initrdPaths = append(f.initrdPaths, out.initrdPaths...)
+		f.tellsConfig = f.tellsConfig || out.tellsConfig
 	}
 	return err
 }

@@ -54,6 +54,8 @@ type outcome struct {
 	defaults bool
 	// leans is true if one of its entries uses the arguments of such defaults.
 	leans bool
+	// tellsConfig is true if an argument tells a system where its config is.
+	tellsConfig bool
 	// other is the first command that starts something else than a Linux kernel, "": none.
 	other string
 }
@@ -86,6 +88,7 @@ type editor struct {
 
 // change changes one command line, as splices does.
 func (c *editor) change(e *edit, words []word, from int, encode func(argument) (string, error), file string) {
+	c.tellsConfig = c.tellsConfig || slices.ContainsFunc(words, func(w word) bool { return TellsConfig(w.text) })
 	changes, err := e.splices(words, from, encode, file)
 	c.changes = append(c.changes, changes...)
 	c.err = cmp.Or(c.err, err)

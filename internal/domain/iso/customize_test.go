@@ -369,7 +369,7 @@ func TestBootImages(t *testing.T) {
 			if o.Size() != int64(len(image)) {
 				t.Error("the image has grown")
 			}
-			boots, err := open(t, image).BootFiles()
+			boots, _, err := open(t, image).BootFiles()
 			var names []string
 			for _, b := range boots {
 				names = append(names, b.Kind+" "+b.Path)

@@ -17,6 +17,7 @@ const (
 	Oracle    = "ol"
 	Debian    = "debian"
 	Ubuntu    = "ubuntu"
+	Flatcar   = "flatcar"
 	Generic   = "generic"
 )
 
@@ -26,6 +27,7 @@ var labels = []struct{ prefix, distro string }{
 	{"fedora-coreos", CoreOS},
 	{"rhcos", CoreOS},
 	{"scos", CoreOS},
+	{"flatcar", Flatcar},
 	{"fedora", Fedora},
 	{"red hat enterprise linux", RHEL},
 	{"rhel", RHEL},
@@ -59,6 +61,9 @@ func detectDistro(img *Image) string {
 	}
 	if areas, err := img.legacyAreas(); err == nil && len(areas) > 0 {
 		return CoreOS
+	}
+	if img.exists("/flatcar/vmlinuz") { // the label of the volume is CDROM
+		return Flatcar
 	}
 	// A file that cannot be read has no name of a distribution.
 	treeInfo, _ := img.tree().readFile("/.treeinfo")
@@ -95,8 +100,9 @@ func anaconda(distro string) bool {
 
 // Options are the arguments to set.
 type Options struct {
-	// Args are the kernel arguments. With none, the distro's default is set.
-	Args []string
+	// Args are the kernel arguments. With none, the distro's default is set, unless NoDefault is true.
+	Args      []string
+	NoDefault bool
 	// BaseURL replaces ${glowplug} in an argument.
 	BaseURL string
 	// FilesURL is the URL under which the files of the image are served over HTTP.
@@ -124,6 +130,8 @@ func (img *Image) DefaultArgs(filesURL string) []string {
 		if filesURL != "" && (img.exists("/images/install.img") || img.exists("/.treeinfo")) {
 			return append(args, "inst.stage2="+filesURL)
 		}
+	case img.distro == Flatcar: // which has all of its system in the initial RAM disk
+		return []string{"flatcar.first_boot=1", "ignition.config.url=${glowplug}/api/v1/ignition"}
 	default:
 		return nil
 	}
@@ -133,7 +141,7 @@ func (img *Image) DefaultArgs(filesURL string) []string {
 // edit returns the change of the image's command lines, nil for none.
 func (img *Image) edit(o Options) (*edit, error) {
 	texts := o.Args
-	if len(texts) == 0 {
+	if len(texts) == 0 && !o.NoDefault {
 		texts = img.DefaultArgs(o.FilesURL)
 	}
 	args, err := parseArguments(texts, o.BaseURL)

@@ -23,7 +23,7 @@ func FuzzCustomize(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _ = img.BootFiles()
+		_, _, _ = img.BootFiles()
 		o, err := img.Customize(Options{Args: []string{args}, BaseURL: "http://s"})
 		if err != nil {
 			return

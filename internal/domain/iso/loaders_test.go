@@ -88,7 +88,7 @@ func TestSetsArgumentsWhereAPersonWould(t *testing.T) {
 			if back := strings.ReplaceAll(got, arg, ""); back != c.text {
 				t.Errorf("other text has changed:\n%s", cmp.Diff(c.text, back))
 			}
-			boots, err := open(t, image).BootFiles()
+			boots, _, err := open(t, image).BootFiles()
 			names := []string{}
 			for _, b := range boots {
 				names = append(names, b.Kind+" "+b.Path)

@@ -212,7 +212,7 @@ func TestTokenRequests(t *testing.T) {
 func TestUseOfTokensIsKept(t *testing.T) {
 	a := startAccounts(t)
 	before := time.Now().Add(-time.Second)
-	token := a.token("ci") // which is used until it is valid
+	token := a.token("ci")     // which is used until it is valid
 	a.code(token, accountPath) // which may be forbidden: the token was used nevertheless
 	a.await("the first use is written", func() bool { return a.records()[0].Status.LastUsedTime != nil })
 	if wait := time.Since(before); wait > useInterval/2 {

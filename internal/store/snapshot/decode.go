@@ -287,6 +287,12 @@ func decodeImage(item kvstore.Item, _ *interner) (*Image, error) {
 // newImage makes an image of an object, whose values it may keep.
 func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 	meta, spec, status := &stored.Metadata, &stored.Spec, &stored.Status
+	noConfig := ""
+	for _, c := range status.Conditions {
+		if c.Type == v1.ConditionConfigArgument && c.Status == "False" {
+			noConfig = c.Message
+		}
+	}
 	return &Image{
 		Ref: ref, UID: meta.UID, Revision: revision, Generation: meta.Generation,
 		Config:  refFrom(spec.IgnitionConfig, ref.Namespace),
@@ -294,6 +300,7 @@ func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 		External: spec.External, CHAP: spec.CHAP, HTTP: spec.Transport == v1.TransportHTTP, Default: spec.Default,
 		HostsOnly:         spec.Access != "" && spec.Access != v1.AccessAny,
 		AllowedInitiators: spec.AllowedInitiators, KernelArgs: spec.KernelArgs,
+		NoDefaultArgs: !spec.WantsDefaultKernelArgs(), AppliedArgs: status.KernelArgsApplied, NoConfig: noConfig,
 		Stream: spec.Stream != nil, PXE: spec.Stream != nil && spec.Stream.Format == v1.FormatPXE,
 		Rootfs: slices.ContainsFunc(status.Files, func(f v1.ImageFile) bool { return f.Role == roleRootfs }),
 		Sum:    status.SHA256, Release: status.ServedRelease, MaxIgnition: status.MaxIgnition,

@@ -43,6 +43,10 @@ func ImageFrom(cdrom *v1.ISCSICdrom) *Image {
 		Architectures: status.Architectures, Distro: status.Distro, KernelArgsApplied: status.KernelArgsApplied,
 		OwnKernelArgs: status.OwnKernelArgs,
 	}}
+	for _, c := range status.Conditions {
+		stored.Status.Conditions = append(stored.Status.Conditions, imageCondition{
+			condition{c.Type, string(c.Status)}, c.Message})
+	}
 	return newImage(Ref{Namespace: cdrom.Namespace, Name: cdrom.Name}, 0, &stored)
 }
 

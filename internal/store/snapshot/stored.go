@@ -76,14 +76,20 @@ type imageStatus struct {
 	Files         []v1.ImageFile `json:"files"`
 	Architectures []string       `json:"architectures"`
 
-	Distro            string   `json:"distro"`
-	KernelArgsApplied []string `json:"kernelArgsApplied"`
-	OwnKernelArgs     []string `json:"ownKernelArgs"`
+	Distro            string           `json:"distro"`
+	KernelArgsApplied []string         `json:"kernelArgsApplied"`
+	OwnKernelArgs     []string         `json:"ownKernelArgs"`
+	Conditions        []imageCondition `json:"conditions"`
 }
 
 type condition struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
+}
+
+type imageCondition struct {
+	condition
+	Message string `json:"message"`
 }
 
 // digest identifies a value within a process, which is not decoded; 0 is null.
