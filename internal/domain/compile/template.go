@@ -54,9 +54,14 @@ type Rendering struct {
 	Found report.Report
 }
 
-// Render renders and compiles a template for a host.
+// Render renders and compiles a template for a host. The compilation, of some seconds at most, is not begun where
+// nobody waits for the result any more.
 func (t *Template) Render(facts *template.Facts) (r Rendering) {
 	if r.Text, r.Found = t.parsed.Render(facts); r.Text == nil {
+		return r
+	}
+	if facts.IsOver() {
+		r.Text, r.Found = nil, report.Errorf("the time for the rendering is over")
 		return r
 	}
 	src := t.src

@@ -42,7 +42,7 @@ func (c *candidate) ref() snapshot.Ref {
 	return c.before.Ref
 }
 
-func newAssessor(o *Options) *assessor {
+func newAssessor(ctx context.Context, o *Options) *assessor {
 	m := newMerger(o.Before.With(&snapshot.Changes{
 		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
 		Roles: o.Changes.Roles, Bindings: o.Changes.Bindings,
@@ -81,8 +81,9 @@ func newAssessor(o *Options) *assessor {
 	}
 	options := sideOptions{concerned: concerned, boots: boots, ties: !matchAsBefore || boots}
 	before, after := o.Secrets.vaults()
-	a.before = newSide(o.Decider, o.Before, nil, options, earlierOf(o.Decider), before)
-	a.after = newSide(o.Decider, m.view, m.unknown, options, a.before.lastRendering, after)
+	ended := func() bool { return ctx.Err() != nil }
+	a.before = newSide(o.Decider, o.Before, nil, options, ended, earlierOf(o.Decider), before)
+	a.after = newSide(o.Decider, m.view, m.unknown, options, ended, a.before.lastRendering, after)
 	a.before.renderings.changed, a.after.renderings.changed = ofSecrets, ofSecrets
 	return a
 }

@@ -175,8 +175,8 @@ type Options struct {
 
 // New computes the impact of changes. It needs some microseconds for each host that the changes
 // may concern, some milliseconds for each config over a changed layer, and the same for each
-// rendering of a template; of these there is a bound, and what is beyond it is unknown. The error
-// is that of ctx.
+// rendering of a template; of these there is a bound, and what is beyond it is unknown. A rendering
+// ends with ctx as well, but for a compilation that has begun. The error is that of ctx.
 func New(ctx context.Context, o Options) (*Impact, error) {
 	if o.Pause == nil {
 		o.Pause = func() {}
@@ -184,23 +184,26 @@ func New(ctx context.Context, o Options) (*Impact, error) {
 	if o.Merging == nil {
 		o.Merging = ctx
 	}
-	a := newAssessor(&o)
+	a := newAssessor(ctx, &o)
 	found, total, err := a.candidates(ctx, o.Pause)
 	if err != nil {
 		return nil, err
 	}
 	g := newGroups(a)
 	for i := range found {
-		if i%checkEvery == 0 {
-			if o.Pause(); ctx.Err() != nil {
-				return nil, fmt.Errorf("the answers to %d hosts were not compared in time: %w", len(found), ctx.Err())
-			}
-		}
+		o.Pause() // the rendering of a template may take long
 		g.add(&found[i])
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("the answers to %d hosts were not compared in time: %w", len(found), ctx.Err())
+		}
 	}
 	g.mayShow = o.MayShow
+	strangers := a.strangers()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the answers to unknown machines were not compared in time: %w", ctx.Err())
+	}
 	result := g.result(ctx, o.Show)
-	result.Hosts, result.Strangers = total, a.strangers()
+	result.Hosts, result.Strangers = total, strangers
 	result.before, result.after = &a.before, &a.after
 	return result, nil
 }

@@ -18,7 +18,7 @@ const (
 	maxRendered   = 64 << 20
 )
 
-// errNotRendered is the error of a rendering beyond the bound.
+// errNotRendered is the error of a rendering beyond the bound, or after the end of the time.
 var errNotRendered = fault.New(fault.Unavailable, "the template was not rendered for this host")
 
 // earlierRendering returns the rendering that a host receives while the newest version of a
@@ -37,7 +37,9 @@ func earlierOf(d *decide.Decider) earlierRendering {
 
 // renderings renders the templates of a view. It implements decide.Renderer.
 type renderings struct {
-	view    snapshot.View
+	view snapshot.View
+	// ended reports whether nobody waits for the impact any more.
+	ended   func() bool
 	earlier earlierRendering
 	// vault has the values of Secrets, of which the renderings of the configs in changed may have others on
 	// the other side; nil: placeholders stand for all values.
@@ -50,9 +52,10 @@ type renderings struct {
 	lastKey string
 }
 
-func newRenderings(view snapshot.View, earlier earlierRendering) *renderings {
+func newRenderings(view snapshot.View, ended func() bool, earlier earlierRendering) *renderings {
 	return &renderings{
-		view: view, earlier: earlier, parsed: map[*snapshot.Config]*compile.Template{}, done: map[string]*rendered{},
+		view: view, ended: ended, earlier: earlier,
+		parsed: map[*snapshot.Config]*compile.Template{}, done: map[string]*rendered{},
 	}
 }
 
@@ -68,7 +71,9 @@ func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts 
 		if len(r.done) == maxRenderings || r.bytes > maxRendered {
 			return nil, errNotRendered
 		}
-		made = r.render(config, facts)
+		if made = r.render(config, facts); r.ended() {
+			return nil, errNotRendered
+		}
 		r.bytes += sizeOf(made.masked) + sizeOf(made.revealed)
 		r.done[r.lastKey] = made
 	}
@@ -132,22 +137,24 @@ func (r *renderings) render(config *snapshot.Config, facts *template.Facts) *ren
 	return made
 }
 
-// execute renders a template once; nil: that fails.
+// execute renders a template once; nil: that fails, or the time is over.
 func (r *renderings) execute(config *snapshot.Config, facts *template.Facts) (artifact *compile.Artifact) {
 	defer func() {
 		if recover() != nil { // of the library, on this template
 			artifact = nil
 		}
 	}()
+	within := *facts
+	within.Ended = r.ended
 	parsed, known := r.parsed[config]
 	if !known {
 		parsed, _ = config.ParseTemplate()
 		r.parsed[config] = parsed
 	}
-	if parsed == nil {
+	if parsed == nil || r.ended() {
 		return nil
 	}
-	made := parsed.Render(facts)
+	made := parsed.Render(&within)
 	if config.Stack != nil {
 		made.LayOver(config.Name, config.Stack.Layers, r.view.Layers(config.Namespace))
 	}

@@ -41,8 +41,8 @@ type answerKey struct {
 }
 
 func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]bool, options sideOptions,
-	earlier earlierRendering, vault Vault) side {
-	r := newRenderings(view, earlier)
+	ended func() bool, earlier earlierRendering, vault Vault) side {
+	r := newRenderings(view, ended, earlier)
 	r.vault = vault
 	return side{
 		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, vault: vault, renderings: r,

@@ -250,3 +250,23 @@ func FuzzRender(f *testing.F) {
 		}
 	})
 }
+
+// TestRenderingEndsWithItsTime: a rendering that nobody waits for any more fails soon, also where a template keeps
+// errors to itself.
+func TestRenderingEndsWithItsTime(t *testing.T) {
+	items := strings.Repeat("x,", 200)
+	loop := `{{range splitList "," "` + items + `"}}`
+	parsed, found := Parse(loop + loop + `{{if or (eq . "y") (eq . "z")}}{{end}}{{end}}{{end}}`)
+	if parsed == nil {
+		t.Fatal(found)
+	}
+	facts, asked := full(), 0
+	facts.Ended = func() bool { asked++; return false }
+	if text, found := parsed.Render(facts); text == nil || asked < 2 {
+		t.Fatalf("asked %d times: %v", asked, found)
+	}
+	facts.Ended = func() bool { return true }
+	if text, found := parsed.Render(facts); text != nil || !strings.Contains(found.Summary(), "time for the rendering is over") {
+		t.Errorf("%q %v", text, found)
+	}
+}

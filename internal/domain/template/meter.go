@@ -22,6 +22,8 @@ const (
 	// builtinCost is what a call of one of text/template's own functions costs, without
 	// the texts that it compares.
 	builtinCost = 8 * stepCost
+	// lookCost is the cost after which the meter asks whether anybody still waits: some milliseconds.
+	lookCost = 1 << 20
 	// callCost is what {{template}} costs: it takes stack, and bounds the depth of a
 	// template that includes itself.
 	callCost = 400 * stepCost
@@ -38,12 +40,16 @@ const (
 
 var (
 	errCostly = errors.New("the template goes on for too long: it has a very long loop, loops within loops, or includes itself")
+	errEnded  = errors.New("the time for the rendering is over")
 	errValue  = errors.New("a function would make a value of more than 256 KiB")
 )
 
 // meter is the rest of the budget of one execution.
 type meter struct {
 	left int
+	// ended is Facts.Ended, and look what is left when it is asked next.
+	ended func() bool
+	look  int
 	// secret returns the value of a key of a Secret.
 	secret func(name, key string) (string, error)
 	// err is why it has stopped, and at the offset in the template; -1 is unknown.
@@ -56,6 +62,13 @@ func (m *meter) spend(cost int) error {
 	if m.left -= cost; m.left < 0 || cost < 0 {
 		m.left = 0
 		return m.fail(errCostly, -1)
+	}
+	if m.ended != nil && m.left <= m.look {
+		m.look = m.left - lookCost
+		if m.ended() {
+			m.left = 0
+			return m.fail(errEnded, -1)
+		}
 	}
 	return nil
 }
@@ -90,8 +103,8 @@ const (
 func (m *meter) functions(t *Template) text.FuncMap {
 	bound := text.FuncMap{
 		chargeName: func(cost, at int) (string, error) {
-			if m.spend(cost) != nil {
-				return "", &stopped{errCostly, at}
+			if err := m.spend(cost); err != nil {
+				return "", &stopped{errors.Unwrap(err), at}
 			}
 			return "", nil
 		},

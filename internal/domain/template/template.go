@@ -89,7 +89,7 @@ func parseSource(source string) (*text.Template, error) {
 // Render returns the text for a host. It is nil exactly where the report holds an
 // error, whose position is in the template.
 func (t *Template) Render(facts *Facts) ([]byte, report.Report) {
-	m := &meter{left: budget, secret: facts.secret()}
+	m := &meter{left: budget, look: budget, secret: facts.secret(), ended: facts.Ended}
 	out := &output{}
 	data := facts.data()
 	run, err := t.parsed.Clone()
@@ -134,7 +134,12 @@ type Facts struct {
 	NICs []NIC
 	// Secret returns the value of a key of a Secret; nil: the template gets a placeholder for each value.
 	Secret func(name, key string) (string, error) `json:"-"`
+	// Ended reports whether nobody waits for the result any more: the rendering fails then; nil: it is awaited.
+	Ended func() bool `json:"-"`
 }
+
+// IsOver reports whether nobody waits for what is rendered with these facts.
+func (f *Facts) IsOver() bool { return f.Ended != nil && f.Ended() }
 
 // NIC is a network card. An empty text is not known.
 type NIC struct{ MAC, IP, Hostname string }

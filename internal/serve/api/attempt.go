@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,8 @@ type attempt struct {
 	// view has the objects before the write, if its impact is predicted.
 	view            snapshot.View
 	isNoted, dryRun bool
+	// began is when the work on the write began.
+	began time.Time
 	// isBlind is true where the user gives a value that he may not read.
 	isBlind bool
 	// collected is true for a dry run whose change is collected: nothing follows it.
@@ -45,7 +48,7 @@ func (e *endpoint) withAttempt(ctx context.Context, dryRun []string) (context.Co
 	if a := attemptOf(ctx); a != nil {
 		return ctx, a
 	}
-	a := &attempt{dryRun: dryrun.IsDryRun(dryRun)}
+	a := &attempt{dryRun: dryrun.IsDryRun(dryRun), began: time.Now()}
 	if e.inventory != nil {
 		a.view = e.inventory.View()
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/budget"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/store/snapshot"
 )
@@ -20,7 +21,10 @@ import (
 const (
 	// maxChanges bounds the objects of a change set.
 	maxChanges = 1000
-	// predictionWait bounds the wait for another prediction, collectTimeout the dry runs of a change
+	// maxPredictions bounds the predictions that run at a time: of each user one, so that machines that boot
+	// have the other processors, and a user does not wait for the slow templates of another one.
+	maxPredictions = 2
+	// predictionWait bounds the wait for other predictions, collectTimeout the dry runs of a change
 	// set, impactTimeout a prediction, and mergeTimeout the merges of layers in it.
 	predictionWait = 5 * time.Second
 	collectTimeout = 20 * time.Second
@@ -31,28 +35,54 @@ const (
 // impacts predicts the impact of writes on hosts.
 type impacts struct {
 	opts *Options
-	// predicting is held while a prediction runs: there is one at a time, so that machines that
-	// boot have the other processors.
-	predicting chan struct{}
-	meter      meter
+	// turns are those of the predictions that run.
+	turns  *budget.Budget
+	meters meters
 }
 
 func newImpacts(opts *Options) *impacts {
-	return &impacts{opts: opts, predicting: make(chan struct{}, 1), meter: newMeter(time.Now())}
+	return &impacts{opts: opts, turns: budget.New(maxPredictions, predictionWait), meters: meters{}}
 }
 
-// begin waits until no other prediction runs. It reports whether the time was enough.
-func (p *impacts) begin(wait time.Duration) bool {
+// begin waits for the turn of a prediction for the user of a request, until ctx ends, and returns what ends it;
+// nil: the time was not enough.
+func (p *impacts) begin(ctx context.Context) (end func()) {
+	turn := p.turns.Open(clientOf(ctx))
+	if turn.Hold(ctx, 1) != nil {
+		turn.Close()
+		return nil
+	}
+	return turn.Close
+}
+
+// untilEnd returns what compute returns, or the error of ctx where that takes longer: the compilation of a rendered
+// template cannot be broken off. end is called once compute has ended.
+func untilEnd[T any](ctx context.Context, end func(), compute func() (T, error)) (value T, err error) {
+	type outcome struct {
+		value    T
+		err      error
+		panicked any
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer end()
+		var made outcome
+		defer func() {
+			made.panicked = recover()
+			done <- made
+		}()
+		made.value, made.err = compute()
+	}()
 	select {
-	case p.predicting <- struct{}{}:
-		return true
-	case <-time.After(wait):
-		return false
+	case made := <-done:
+		if made.panicked != nil {
+			panic(made.panicked) // in the goroutine of the request, whose filter logs it
+		}
+		return made.value, made.err
+	case <-ctx.Done():
+		return value, ctx.Err()
 	}
 }
-
-// end ends a prediction that has begun.
-func (p *impacts) end() { <-p.predicting }
 
 // changeRequest is the body of a request for an impact.
 type changeRequest struct {
@@ -108,17 +138,23 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), collectTimeout)
 	defer cancel()
-	if !p.begin(predictionWait) {
-		return nil, apierrors.NewTooManyRequests("another impact is being computed: try again", 1)
-	}
-	defer p.end()
 	all, err := runner.collect(ctx, &body)
 	if err != nil {
 		return nil, err
 	}
+	end := p.begin(r.Context())
+	if end == nil {
+		return nil, apierrors.NewTooManyRequests("other impacts are being computed: try again", 1)
+	}
 	ctx, cancel = context.WithTimeout(r.Context(), impactTimeout)
 	defer cancel()
-	return p.predict(ctx, all, r.URL.Query().Get("show") == "true")
+	answer, err := untilEnd(ctx, end, func() (*impact.Report, error) {
+		return p.predict(ctx, all, r.URL.Query().Get("show") == "true")
+	})
+	if err != nil {
+		return nil, apierrors.NewTimeoutError(err.Error(), 1)
+	}
+	return answer, nil
 }
 
 // predict returns the impact of a set of changes.
@@ -127,7 +163,7 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 	set := changesOf(all, view, p.opts.MaxIgnition)
 	result, err := p.compute(newPacer(ctx), set, view, show)
 	if err != nil {
-		return nil, apierrors.NewTimeoutError(err.Error(), 1)
+		return nil, err
 	}
 	p.warnRelated(ctx, all, view.With(&set.after))
 	answer := &impact.Report{Objects: []impact.Object{}, Impact: result, Disks: p.disks(ctx, result)}

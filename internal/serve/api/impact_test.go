@@ -272,13 +272,17 @@ func TestLoginsOfImagesWarn(t *testing.T) {
 // answers say where one was left out.
 func TestManyWritesAreNotDelayed(t *testing.T) {
 	a := startPredicting(t)
-	a.server.impacts.meter.spend(2 * maxBalance)
+	meter := a.server.impacts.meters.get("", time.Now())
+	meter.spend(2 * maxBalance)
 	if got := a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("2"))).warnings; !slices.Equal(got,
 		[]string{manyWrites}) {
 		t.Errorf("%q", got)
 	}
-	a.server.impacts.meter.spend(-4 * maxBalance)
-	a.server.impacts.predicting <- struct{}{} // another prediction runs
+	meter.spend(-4 * maxBalance)
+	var ends []func()
+	for range maxPredictions { // others run
+		ends = append(ends, a.server.impacts.begin(t.Context()))
+	}
 	if got := a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("3"))).warnings; !slices.Equal(got,
 		[]string{otherAtWork}) {
 		t.Errorf("%q", got)
@@ -286,7 +290,9 @@ func TestManyWritesAreNotDelayed(t *testing.T) {
 	if got := a.must(http.StatusCreated, "POST", hosts, host("y")).warnings; slices.Contains(got, otherAtWork) {
 		t.Errorf("a host waits for no prediction: %q", got)
 	}
-	a.server.impacts.end()
+	for _, end := range ends {
+		end()
+	}
 	m := newMeter(time.Unix(0, 0))
 	m.allow(time.Unix(0, 0))
 	m.spend(3 * time.Second)

@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// warnTimeout bounds the prediction of one write, and maxBalance and refill the time that the
-	// predictions of all writes take: so much at once, and so much of the time that passes.
-	warnTimeout = 2 * time.Second
-	maxBalance  = 2 * time.Second
-	refill      = 0.1
-	// warnWait bounds the wait of a write for another prediction.
+	// admissionTime bounds the synchronous work on a write, with the prediction of its impact, and maxBalance
+	// and refill the time that the predictions of a user's writes take: so much at once, and so much of the
+	// time that passes.
+	admissionTime = time.Second
+	maxBalance    = 2 * time.Second
+	refill        = 0.1
+	// warnWait bounds the wait of a write for other predictions.
 	warnWait = 100 * time.Millisecond
 	// maxWarned bounds the hosts that a warning names.
 	maxWarned = 3
@@ -45,18 +46,53 @@ func (m *meter) allow(now time.Time) bool {
 	return m.balance > 0
 }
 
+// isFull reports whether all that was spent has come back.
+func (m *meter) isFull(now time.Time) bool {
+	_ = m.allow(now)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.balance == maxBalance
+}
+
 func (m *meter) spend(took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.balance -= took
 }
 
+// meters have the meter of each user whose balance is not full.
+type meters struct {
+	mu sync.Mutex
+	of map[string]*meter
+}
+
+// get returns the meter of a user, and forgets those whose balance is full again.
+func (m *meters) get(client string, now time.Time) *meter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, other := range m.of {
+		if name != client && other.isFull(now) {
+			delete(m.of, name)
+		}
+	}
+	if m.of == nil {
+		m.of = map[string]*meter{}
+	}
+	found := m.of[client]
+	if found == nil {
+		one := newMeter(now)
+		found = &one
+		m.of[client] = found
+	}
+	return found
+}
+
 // Warnings of a write whose impact was not computed.
 const (
 	notPredicted  = "the impact on the hosts was not computed, since "
 	manyWrites    = notPredicted + "many objects are written at once; glowplug diff computes it before a write"
-	otherAtWork   = notPredicted + "another one was being computed; glowplug diff computes it before a write"
-	takesTooLong  = notPredicted + "that takes longer than two seconds; glowplug diff computes it before a write"
+	otherAtWork   = notPredicted + "others were being computed; glowplug diff computes it before a write"
+	takesTooLong  = notPredicted + "the write took a second already; glowplug diff computes it before a write"
 	strangersText = "impact on machines that are no known hosts: "
 )
 
@@ -72,49 +108,66 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	for _, text := range set.islands {
 		warning.AddWarning(ctx, "", text)
 	}
+	ctx, cancel := context.WithDeadline(ctx, a.began.Add(admissionTime))
+	defer cancel()
+	pace, end := newPacer(ctx), func() {}
 	if set.concernsAll() {
-		if !p.meter.allow(time.Now()) {
+		meter := p.meters.get(clientOf(ctx), time.Now())
+		if !meter.allow(time.Now()) {
 			warning.AddWarning(ctx, "", manyWrites)
 			return
 		}
-		if !p.begin(warnWait) {
+		turn := p.beginSoon(ctx)
+		if turn == nil {
 			warning.AddWarning(ctx, "", otherAtWork)
 			return
 		}
-		defer p.end()
+		pace = newPacer(ctx)
+		end = func() { meter.spend(pace.total()); turn() }
 	}
-	ctx, cancel := context.WithTimeout(ctx, warnTimeout)
-	defer cancel()
-	pace := newPacer(ctx)
-	if set.concernsAll() {
-		defer func() { p.meter.spend(pace.total()) }()
-	}
-	result, err := p.compute(pace, set, a.view, false)
+	texts, err := untilEnd(ctx, end, func() ([]string, error) { return p.warnings(pace, set, a.view) })
 	if err != nil {
-		warning.AddWarning(ctx, "", takesTooLong)
-		return
+		texts = []string{takesTooLong}
 	}
+	for _, text := range texts {
+		warning.AddWarning(ctx, "", text)
+	}
+}
+
+// beginSoon is begin for a write, which does not wait for long.
+func (p *impacts) beginSoon(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithTimeout(ctx, warnWait)
+	defer cancel()
+	return p.begin(ctx)
+}
+
+// warnings returns the warnings of what a set of changes does to the hosts.
+func (p *impacts) warnings(pace *pacer, set *changeSet, view snapshot.View) ([]string, error) {
+	result, err := p.compute(pace, set, view, false)
+	if err != nil {
+		return nil, err
+	}
+	nameable := p.nameable(pace.ctx)
 	effects := told
 	if set.isolation {
 		effects = append(slices.Clone(told), impact.Mended) // the end of an island is told as its begin is
 	}
-	for _, text := range impactWarnings(result, effects, p.nameable(ctx)) {
-		warning.AddWarning(ctx, "", text)
-	}
+	texts := impactWarnings(result, effects, nameable)
 	if set.isolation {
 		mayRead := func(config snapshot.Ref) bool {
-			return p.opts.rights.mayGet(ctx, kinds.IgnitionConfigs, "", config.Namespace, config.Name)
+			return p.opts.rights.mayGet(pace.ctx, kinds.IgnitionConfigs, "", config.Namespace, config.Name)
 		}
-		if text := warnMoves(result, p.nameable(ctx), mayRead); text != "" {
-			warning.AddWarning(ctx, "", text)
+		if text := warnMoves(result, nameable, mayRead); text != "" {
+			texts = append(texts, text)
 		}
 	}
 	if effect := result.OnStrangers(); slices.Contains(told, effect) {
-		warning.AddWarning(ctx, "", strangersText+effect.Phrase())
+		texts = append(texts, strangersText+effect.Phrase())
 	}
-	if text := warnLosses(p.disks(ctx, result), p.nameable(ctx)); text != "" {
-		warning.AddWarning(ctx, "", text)
+	if text := warnLosses(p.disks(pace.ctx, result), nameable); text != "" {
+		texts = append(texts, text)
 	}
+	return texts, nil
 }
 
 // told are the effects that a write is answered with.
