@@ -178,4 +178,6 @@ type Request struct {
 	// Gone is closed when the client has gone away; nil: never. Requests wait only for
 	// the rendering of a template.
 	Gone <-chan struct{}
+	// Last is true where a client of the API asks: the rendering waits for those of machines.
+	Last bool
 }

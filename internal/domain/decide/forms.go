@@ -178,6 +178,8 @@ type Asker struct {
 	// Reveal is true where the rendering is for the machine itself: it has the values of Secrets, and no
 	// placeholders for them.
 	Reveal bool
+	// Last is true for a client of the API that asks about a machine: machines go before it.
+	Last bool
 }
 
 // renderChosen renders the chosen config if it is a template.
@@ -195,7 +197,7 @@ func (q *configQuestion) render() *fault.Error {
 	if q.opts.Renderer == nil {
 		return fault.New(fault.Unavailable, "config "+dec.Config.Ref.String()+" is a template, which nothing renders here")
 	}
-	asker := Asker{Caller: q.req.Caller, Gone: q.req.Gone, Reveal: q.req.Reveal}
+	asker := Asker{Caller: q.req.Caller, Gone: q.req.Gone, Reveal: q.req.Reveal, Last: q.req.Last}
 	rendered, err := q.opts.Renderer.Render(dec.Config, dec.Host, q.facts(), asker)
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func (in *Inquiry) leavesHeaders() bool {
 func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) (req *Request, addresses []netip.Addr) {
 	caller, addresses := in.machine(view, host)
 	return &Request{
-		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
+		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
 		Caller: caller, Explains: true,
 	}, addresses
 }
@@ -187,7 +187,7 @@ func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
 // named one or nil.
 func (in *Inquiry) asBelieved(host *snapshot.Host) *Request {
 	req := &Request{
-		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
+		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
 		Caller: identity.Caller{Believed: true},
 	}
 	if in.leavesHeaders() {

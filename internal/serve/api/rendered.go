@@ -174,7 +174,8 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
 	}
 	reveal := r.opts.rights.mayGet(ctx, kinds.Secrets, "", config.Namespace, "")
-	rendered, failure := r.opts.Templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done(), Reveal: reveal})
+	rendered, failure := r.opts.Templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done(), Reveal: reveal,
+		Last: true})
 	if failure != nil {
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}

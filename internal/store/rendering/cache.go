@@ -74,7 +74,7 @@ type Options struct {
 type Cache struct {
 	opts     Options
 	patience time.Duration
-	slots    slots
+	slots    *slots
 	metrics  *metrics
 	flights  singleflight.Group
 	// closing is canceled by Close.
@@ -165,7 +165,7 @@ func (c *Cache) masked(config *snapshot.Config, host *snapshot.Host, facts *temp
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 	defer cancel()
-	result, err := c.result(ctx, asker.Gone, &task, machine, facts, sourcesOfAsker(host, &asker))
+	result, err := c.result(ctx, asker.Gone, &task, machine, facts, waiterOf(host, &asker))
 	if err != nil {
 		return nil, unrendered(config, host, facts, err)
 	}
@@ -199,12 +199,21 @@ func unrenderable(config *snapshot.Config, host *snapshot.Host, facts *template.
 // nameOf names a template in a sentence.
 func nameOf(config *snapshot.Config) string { return "config " + config.Ref.String() + ", a template," }
 
-// sourcesOfAsker returns the sources of a stranger.
-func sourcesOfAsker(host *snapshot.Host, asker *decide.Asker) []source {
-	if host == nil && !asker.Caller.Believed {
-		return sourcesOf(&asker.Caller)
+// waiter is for whom a rendering is, with the sources of a stranger.
+type waiter struct {
+	class   class
+	sources []source
+}
+
+// waiterOf returns who asks.
+func waiterOf(host *snapshot.Host, asker *decide.Asker) waiter {
+	switch {
+	case asker.Last:
+		return waiter{class: forViewer}
+	case host == nil && !asker.Caller.Believed:
+		return waiter{forStranger, sourcesOf(&asker.Caller)}
 	}
-	return nil
+	return waiter{class: forHost}
 }
 
 // unrendered returns the fault of a template that was not rendered.
@@ -229,7 +238,7 @@ func (c *Cache) Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.
 // RenderAhead renders a template for a host that has not asked for it. The result is nil
 // where the cache was closed or ctx has ended.
 func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host) *Result {
-	result, _ := c.result(ctx, nil, task, machineOf(task.config, host, nil), host.Facts(), nil)
+	result, _ := c.result(ctx, nil, task, machineOf(task.config, host, nil), host.Facts(), waiter{class: forHost})
 	return result
 }
 
@@ -238,10 +247,10 @@ func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host
 var errTooMany = errors.New("too many strangers wait")
 
 // result returns a cached result, or that of a rendering, which callers for the same
-// machine share. It waits until ctx ends or gone is closed. sources are those of a
-// stranger.
+// machine share, unless one is a viewer's, which waits for longer. It waits until ctx ends or
+// gone is closed.
 func (c *Cache) result(ctx context.Context, gone <-chan struct{}, task *Task, machine machine, facts *template.Facts,
-	sources []source) (*Result, error) {
+	by waiter) (*Result, error) {
 	version := task.version(facts)
 	if result := c.cached(machine, version); result != nil {
 		return result, nil
@@ -249,10 +258,10 @@ func (c *Cache) result(ctx context.Context, gone <-chan struct{}, task *Task, ma
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.closing, cancel)()
-	flight := fmt.Sprintf("%#v %#v", machine, version)
+	flight := fmt.Sprintf("%#v %#v %t", machine, version, by.class == forViewer)
 	for ctx.Err() == nil {
 		done := c.flights.DoChan(flight, func() (any, error) {
-			return c.render(ctx, task, machine, version, facts, sources)
+			return c.render(ctx, task, machine, version, facts, by)
 		})
 		select {
 		case outcome := <-done:
@@ -286,25 +295,24 @@ func (c *Cache) entryOf(machine machine) *entry {
 
 // render renders a template and caches the result.
 func (c *Cache) render(ctx context.Context, task *Task, machine machine, version Version, facts *template.Facts,
-	sources []source) (result *Result, err error) {
+	by waiter) (result *Result, err error) {
 	if result := c.cached(machine, version); result != nil {
 		return result, nil
 	}
-	return c.inSlot(ctx, task, facts, sources, func(made *Result) { c.resultsOf(machine).add(machine, version, made) })
+	return c.inSlot(ctx, task, facts, by, func(made *Result) { c.resultsOf(machine).add(machine, version, made) })
 }
 
 // inSlot renders a template once it has a slot, unless ctx ends before. keep is called with the result while
 // the mutex is held.
-func (c *Cache) inSlot(ctx context.Context, task *Task, facts *template.Facts, sources []source,
+func (c *Cache) inSlot(ctx context.Context, task *Task, facts *template.Facts, by waiter,
 	keep func(*Result)) (result *Result, err error) {
-	if err := c.begin(sources); err != nil {
+	if err := c.begin(by.sources); err != nil {
 		return nil, err
 	}
 	defer c.running.Done()
-	isStranger := len(sources) > 0
-	pending := c.metrics.pending(isStranger)
+	pending := c.metrics.pending(by.class == forStranger)
 	pending.Inc()
-	err = c.slots.acquire(ctx, isStranger)
+	err = c.slots.acquire(ctx, by.class, task.config.Namespace)
 	pending.Dec()
 	if err != nil {
 		c.metrics.abandoned.Inc()
@@ -312,12 +320,12 @@ func (c *Cache) inSlot(ctx context.Context, task *Task, facts *template.Facts, s
 		began := time.Now()
 		result = c.execute(task, facts)
 		c.metrics.rendered(result, time.Since(began))
-		c.slots.release(isStranger)
+		c.slots.release(by.class, task.config.Namespace)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending--
-	c.admission.add(sources, -1)
+	c.admission.add(by.sources, -1)
 	if result != nil {
 		keep(result)
 	}

@@ -55,7 +55,7 @@ func (c *Cache) reveal(masked, config *snapshot.Config, host *snapshot.Host, fac
 		}()
 	}
 	task := c.Task(config)
-	made, err := c.inSlot(ctx, &task, &with, sourcesOfAsker(host, &asker), func(*Result) {})
+	made, err := c.inSlot(ctx, &task, &with, waiterOf(host, &asker), func(*Result) {})
 	if err != nil {
 		return nil, "", unrendered(config, host, facts, err)
 	}
