@@ -2372,7 +2372,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "errorMessage is the reason why the newest source does not compile, with line:column, or cannot be merged over its layers.",
+							Description: "errorMessage is the reason why the newest source does not compile, with line:column, or cannot be merged over its layers. Of a template it also names the hosts that it cannot be rendered for; its phase is Ready where there are others.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -177,7 +177,8 @@ type IgnitionConfigStatus struct {
 	// +optional
 	LastCompiled string `json:"lastCompiled,omitempty"`
 	// errorMessage is the reason why the newest source does not compile, with line:column, or
-	// cannot be merged over its layers.
+	// cannot be merged over its layers. Of a template it also names the hosts that it cannot be
+	// rendered for; its phase is Ready where there are others.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
 	// observedGeneration is the metadata.generation that phase and errorMessage describe.

@@ -255,6 +255,7 @@ func (a builder) openDecider() error {
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
 		Store: a.stores[kinds.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
+		Rendered: func(host snapshot.Ref) { a.checker.Recheck(host) },
 	})
 	a.configs = config.New(config.Options{
 		Store: a.stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,

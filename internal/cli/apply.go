@@ -289,7 +289,7 @@ func verdictOf(object *unstructured.Unstructured) verdict {
 		return verdict{}
 	}
 	switch status := &config.Status; {
-	case status.Phase != v1.PhaseError:
+	case status.Phase != v1.PhaseError && status.ErrorMessage == "":
 		stale := slices.ContainsFunc(status.Layers, func(l v1.LayerStatus) bool { return l.Stale })
 		return verdict{mendable: stale, ofLayers: stale}
 	case compile.IsOfLayers(status.ErrorMessage):

@@ -109,6 +109,9 @@ func (c *Checker) Changed(change snapshot.Change) {
 	c.controller.EnqueueAfter(key, coalescePause)
 }
 
+// Recheck takes a host whose template was rendered, or cannot be. It does not block.
+func (c *Checker) Recheck(host snapshot.Ref) { c.controller.EnqueueAfter(host, coalescePause) }
+
 // facts are the parts of an image or a config that the conditions of hosts depend on. version
 // is the newest Ignition spec of an image, or the hash of a config.
 type facts struct {
@@ -201,6 +204,8 @@ func (c *Checker) reconcileCondition(h *snapshot.Host, condition decide.Conditio
 	before, found := c.written[key]
 	isStored := (h.Unmet&condition.Kind == 0) == condition.Met
 	switch {
+	case condition.Unknown && !isStored:
+		return // the rendering is told to Recheck
 	case isStored && condition.Met:
 		delete(c.written, key)
 		return

@@ -97,8 +97,13 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
 		stored != nil && stored.Status == metav1.ConditionFalse {
 		readable.Met, readable.Reason, readable.Message = false, stored.Reason, stored.Message
 	}
+	matched := decide.ConfigMatched(c.opts.Decider, view, h)
+	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigMatched); matched.Unknown &&
+		stored != nil && stored.Status == metav1.ConditionFalse && stored.Reason == decide.ReasonNotRendered {
+		matched.Met, matched.Reason, matched.Message = false, stored.Reason, stored.Message
+	}
 	all := []decide.Condition{
-		identityUnique(conflicts), decide.ConfigMatched(c.opts.Decider, view, h), decide.ImageReady(c.opts.Decider, view, h),
+		identityUnique(conflicts), matched, decide.ImageReady(c.opts.Decider, view, h),
 		readable,
 	}
 	// A plan takes too long for each read: the condition is the stored one.

@@ -11,7 +11,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -342,5 +344,73 @@ func TestAPendingImageIsNoWarningEvent(t *testing.T) {
 		if kind != want || reason != found.Reason || message != found.Message {
 			t.Errorf("%s: %s %s %s", image, kind, reason, message)
 		}
+	}
+}
+
+// failing is a fake of the cache of renderings, which has the same outcome for all hosts.
+type failing struct {
+	reason string
+	known  bool
+}
+
+func (f *failing) Render(*snapshot.Config, *snapshot.Host, *template.Facts, decide.Asker) (*snapshot.Config,
+	*fault.Error) {
+	return nil, fault.New(fault.Unavailable, f.reason)
+}
+
+func (f *failing) Failure(*snapshot.Config, *snapshot.Host) (reason string, known bool) {
+	return f.reason, f.known
+}
+
+// TestConditionOfAHostThatIsNotRendered: the host for which its template cannot be rendered has a condition with the
+// reason, which outlasts a restart until the template is rendered.
+func TestConditionOfAHostThatIsNotRendered(t *testing.T) {
+	inv := snapshot.New(snapshot.Options{})
+	cache, log := &failing{reason: "there is no rack", known: true}, &conditionLog{}
+	c := NewChecker(CheckerOptions{
+		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Renderer: cache}), Journal: log,
+		Ready: func() bool { return true },
+	})
+	inv.Configs().Put(kvstore.Item{Key: "g10/worker", Revision: 2, Value: []byte(`{"metadata":{"generation":1},"spec":{` +
+		`"type":"ignition","selector":{"matchLabels":{"role":"worker"}}},"status":{"phase":"Ready"},` +
+		`"compiled":{"artifact":"e30=","hash":"sha256:a","template":true,"generation":1}}`)})
+	put := func(conditions string) {
+		inv.Hosts().Put(kvstore.Item{Key: "g10/a", Revision: 5, Value: []byte(
+			`{"metadata":{"labels":{"role":"worker"}},"status":{"conditions":[` + conditions + `]}}`)})
+	}
+	reconcile := func() string {
+		t.Helper()
+		if _, err := c.reconcile(t.Context(), snapshot.Ref{Namespace: "g10", Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(log.all, ", ")
+		log.all = nil
+		return said
+	}
+	put("")
+	if got := reconcile(); got != "ConfigMatched false" {
+		t.Errorf("the condition that is written: %q", got)
+	}
+	h := newHost("a", "worker", "")
+	c.Complete(h)
+	stored := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionConfigMatched)
+	if stored == nil || stored.Status != metav1.ConditionFalse || stored.Reason != decide.ReasonNotRendered ||
+		!strings.Contains(stored.Message, "cannot be rendered for this host: there is no rack") {
+		t.Fatalf("%+v", stored)
+	}
+	put(`{"type":"ConfigMatched","status":"False","reason":"NotRendered"}`)
+	cache.reason, cache.known = "", false // after a restart
+	if got := reconcile(); got != "" {
+		t.Errorf("before the template is rendered again: %q", got)
+	}
+	if c.Complete(h); meta.IsStatusConditionTrue(h.Status.Conditions, v1.ConditionConfigMatched) {
+		t.Error("the condition is True before the template is rendered again")
+	}
+	cache.known = true
+	if got := reconcile(); got != "ConfigMatched true" {
+		t.Errorf("after the template was rendered: %q", got)
+	}
+	if c.Complete(h); !meta.IsStatusConditionTrue(h.Status.Conditions, v1.ConditionConfigMatched) {
+		t.Errorf("%+v", h.Status.Conditions)
 	}
 }

@@ -51,6 +51,9 @@ type Options struct {
 	Decider   *decide.Decider
 	// Store is the store of ignitionconfigs.
 	Store controller.Store
+	// Rendered is called with a host whose condition ConfigMatched may follow from a rendering; nil: nobody is
+	// told.
+	Rendered func(host snapshot.Ref)
 	// Recorder records changes of a template's phase; nil: they are not recorded.
 	Recorder controller.Recorder
 	// Metrics counts what is done; nil: nothing is counted.

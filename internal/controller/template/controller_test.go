@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
@@ -25,7 +27,7 @@ func TestStatusFollowsTheHosts(t *testing.T) {
 	check(t, "errorMessage", config.Status.ErrorMessage, "")
 	check(t, "there is no lastCompiled", config.Status.LastCompiled == "", false)
 	s.worker("a", 3)
-	config = s.settled("a", "worker", "Error 2/1/3")
+	config = s.settled("a", "worker", "Ready 2/1/3")
 	const reason = `line 7:27: .Labels.rack: there is no "rack"`
 	check(t, "errorMessage", config.Status.ErrorMessage, "1 of 3 hosts fails: host a/node-3: "+reason)
 	check(t, "the failure", config.Status.Hosts.Failures[0], v1.HostFailure{Host: "a/node-3", Message: reason})
@@ -52,6 +54,38 @@ func TestStatusFollowsTheHosts(t *testing.T) {
 	if got := strings.Join(s.events.all, ", "); !strings.HasPrefix(got, first) {
 		t.Error(got)
 	}
+}
+
+// TestHostsThatFailStopNoOther: a template that cannot be rendered for some of its hosts is Ready and names them,
+// each of them has a condition, and the others are served.
+func TestHostsThatFailStopNoOther(t *testing.T) {
+	s := start(t, decide.Policy{})
+	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Labels.rack | quote }}"))
+	s.worker("a", 1, "rack", "r1")
+	for n := 2; n <= 7; n++ {
+		s.worker("a", n)
+	}
+	config := s.settled("a", "worker", "Ready 1/6/7")
+	check(t, "errorMessage", config.Status.ErrorMessage, `6 of 7 hosts fail: host a/node-2: line 7:27: .Labels.rack: `+
+		`there is no "rack"; and a/node-3, a/node-4, a/node-5, a/node-6 and 1 more, see status.hosts.failures`)
+	check(t, "it is ready", meta.IsStatusConditionTrue(config.Status.Conditions, v1.ConditionReady), true)
+	checkGiven(t, s.ask("10.0.0.1"), false, "data:,r1")
+	view := s.inv.View()
+	for name, met := range map[string]bool{"node-1": true, "node-2": false, "node-7": false} {
+		c := decide.ConfigMatched(s.decider, view, view.Host(Ref{Namespace: "a", Name: name}))
+		if c.Met != met || c.Unknown || !met && (c.Reason != decide.ReasonNotRendered ||
+			!strings.Contains(c.Message, `cannot be rendered for this host: line 7:27: .Labels.rack: there is no "rack"`)) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	for name, want := range map[string]bool{"node-1": false, "node-2": true} {
+		_, got := s.rechecked.Load(name)
+		check(t, name+" is checked again", got, want)
+	}
+	for n := 2; n <= 7; n++ {
+		s.worker("a", n, "rack", "r2")
+	}
+	check(t, "errorMessage", s.settled("a", "worker", "Ready 7/0/7").Status.ErrorMessage, "")
 }
 
 func TestOneCompilationForAHostAndAChange(t *testing.T) {
@@ -183,7 +217,7 @@ func TestReplicasAndRestartsWriteNothingAnew(t *testing.T) {
 	}
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane,
 		butane(`{{ if eq .Name "node-3" }}{{ fail "not here" }}{{ end }}x`))
-	before := s.settled("a", "worker", "Error 4/1/5")
+	before := s.settled("a", "worker", "Ready 4/1/5")
 	other := s.serve(decide.Policy{})
 	s.await("the other server", func() bool { return other.compiled.Load() == 5 && other.updates.Load() > 0 })
 	check(t, "resourceVersion", s.config("a", "worker").ResourceVersion, before.ResourceVersion)
@@ -194,7 +228,7 @@ func TestReplicasAndRestartsWriteNothingAnew(t *testing.T) {
 	s.send("PATCH", "namespaces/a/ignitionconfigs/worker/status", "application/merge-patch+json",
 		map[string]any{"status": map[string]any{"phase": "Pending", "hosts": nil}})
 	s.serve(decide.Policy{})
-	s.settled("a", "worker", "Error 4/1/5")
+	s.settled("a", "worker", "Ready 4/1/5")
 }
 
 func TestKickstartTemplate(t *testing.T) {
@@ -344,14 +378,14 @@ func TestDeletedLayerIsAnEvent(t *testing.T) {
 		}
 		return n
 	}
-	s.settled("a", "worker", "Error 1/1/2")
+	s.settled("a", "worker", "Ready 1/1/2")
 	s.await("the event of the host", func() bool { return failures() > 0 })
 	before := failures()
 	s.send("DELETE", "namespaces/a/ignitionconfigs/base", "", nil)
 	s.settled("a", "worker", "Error 0/2/2")
 	s.await("the event of the layer", func() bool { return failures() == before+1 })
 	s.base("base", butane("base"))
-	s.settled("a", "worker", "Error 1/1/2")
+	s.settled("a", "worker", "Ready 1/1/2")
 	check(t, "number of events", failures(), before+1)
 }
 

@@ -61,6 +61,8 @@ type site struct {
 	events  events
 	// cramped has the store refuse a status that names hosts.
 	cramped atomic.Bool
+	// rechecked are the names of the hosts whose condition may follow from a rendering.
+	rechecked sync.Map
 }
 
 // replica is what one server makes of the store.
@@ -145,6 +147,9 @@ func (s *site) serve(policy decide.Policy) *replica {
 	r.decider = decide.New(decide.Options{Inventory: s.inv, Policy: policy, Renderer: r.cache})
 	r.controller = New(Options{
 		Cache: r.cache, Inventory: s.inv, Decider: r.decider, Store: later{s, r}, Recorder: &s.events,
+		Rendered: func(host Ref) {
+			s.rechecked.Store(host.Name, true)
+		},
 	})
 	r.controller.pauses = pauses{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -243,6 +243,9 @@ func (c *Controller) record(j *job, result *rendering.Result) {
 	case missing != nil:
 		o.failed, o.message = true, missing.Error()
 	}
+	if c.opts.Rendered != nil && (o.failed || j.host.Unmet&snapshot.ConfigMatched != 0) {
+		c.opts.Rendered(j.host.Ref)
+	}
 	j.state.pending--
 	j.state.dirty = true
 	c.enqueueStatusLocked(j.state)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -25,6 +26,8 @@ import (
 const (
 	// maxFailures bounds the hosts, and maxWarnings the warnings, in a status.
 	maxFailures = 10
+	// maxNamed bounds the further hosts that a message names.
+	maxNamed    = 4
 	maxWarnings = 10
 )
 
@@ -179,7 +182,8 @@ func (s *summary) applyTo(config *v1.IgnitionConfig) bool {
 }
 
 // put writes the summary into a status. Where the newest source is not a readable template,
-// the phase stays Error, and the counts are those of the last readable one.
+// the phase stays Error, and the counts are those of the last readable one. A template that can be
+// rendered for a host is Ready: those that it fails for are named, and have a condition.
 func (s *summary) put(config *v1.IgnitionConfig) {
 	status := &config.Status
 	hosts := s.hosts
@@ -197,7 +201,10 @@ func (s *summary) put(config *v1.IgnitionConfig) {
 	case s.failure != "":
 		status.Phase, status.ErrorMessage = v1.PhaseError, s.failure
 	case s.hosts.Failed > 0:
-		status.Phase, status.ErrorMessage = v1.PhaseError, s.failures()
+		status.ErrorMessage = s.failures()
+		if s.hosts.Failed == s.hosts.Total {
+			status.Phase = v1.PhaseError
+		}
 	}
 }
 
@@ -209,30 +216,43 @@ func (s *summary) failures() string {
 		verb = "fails"
 	}
 	text := fmt.Sprintf("%d of %d hosts %s: host %s: %s", s.hosts.Failed, s.hosts.Total, verb, first.Host, first.Message)
-	if s.hosts.Failed > 1 {
-		text += "; and others, see status.hosts.failures"
+	others := s.hosts.Failures[1:]
+	if len(others) == 0 {
+		return text
 	}
-	return text
+	var names []string
+	for _, other := range others[:min(len(others), maxNamed)] {
+		names = append(names, other.Host)
+	}
+	text += "; and " + strings.Join(names, ", ")
+	if more := s.hosts.Failed - 1 - int64(len(names)); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ", see status.hosts.failures"
 }
 
 // result is what a status says of a rendering for all hosts.
 type result struct{ phase, message string }
 
-// report makes an event of a phase that has changed, and of an error of the layers, which ends
-// the rendering for every host. The number of hosts that fail is no event.
+func (r result) fails() bool { return r.message != "" }
+
+// report makes an event of a phase that has changed, of the first host that the template fails for,
+// and of an error of the layers, which ends the rendering for every host. The number of hosts that
+// fail is no event.
 func (c *Controller) report(config *v1.IgnitionConfig, before result) {
 	if c.opts.Recorder == nil || config == nil {
 		return
 	}
 	now := result{config.Status.Phase, config.Status.ErrorMessage}
-	if now.phase == before.phase && (now.message == before.message || !compile.IsOfLayers(now.message)) {
+	isSame := now.fails() && before.fails() || now.phase == before.phase && now.fails() == before.fails()
+	if isSame && (now.message == before.message || !compile.IsOfLayers(now.message)) {
 		return
 	}
 	object := controller.ConfigReference(config)
 	switch status := &config.Status; {
-	case status.Phase == v1.PhaseReady && status.Hosts != nil:
-		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))
-	case status.Phase == v1.PhaseError:
+	case now.fails():
 		c.opts.Recorder.Record(object, v1.EventWarning, "RenderFailed", cmp.Or(config.OpenMessage(), "it cannot be rendered"))
+	case status.Phase == v1.PhaseReady && status.Hosts != nil:
+		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Ready))
 	}
 }

@@ -27,6 +27,10 @@ const (
 // error: most images are ready within seconds.
 const ReasonImagePending = "ImagePending"
 
+// ReasonNotRendered is the reason of the condition ConfigMatched of a host for which its template cannot be
+// rendered.
+const ReasonNotRendered = "NotRendered"
+
 // ReasonDestroysData is the reason of the condition DataPreserved, and of its event, while Ignition
 // would destroy data.
 const ReasonDestroysData = "WouldDestroyData"
@@ -39,6 +43,9 @@ type Condition struct {
 	// Met is true where the status of the condition is True.
 	Met             bool
 	Reason, Message string
+	// Unknown is true where a template has not been rendered for the host yet: a stored condition that is False
+	// for that stays until it is.
+	Unknown bool
 }
 
 // ConfigMatched returns whether a host, which need not be stored, receives a config without
@@ -62,14 +69,30 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 		c.Message = "IgnitionConfig " + config.Ref.String() + " matches by " + tier.String() +
 			" and " + uncompiled(config)
 	default:
-		c.Met, c.Reason = true, reasonMatched
+		failure, known := failureOf(d, config, h)
+		c.Met, c.Reason, c.Unknown = true, reasonMatched, !known
 		c.Message = "IgnitionConfig " + config.Ref.String() + ", of type " + config.Type + ", matches by " + tier.String()
+		if failure != "" {
+			c.Met, c.Reason = false, ReasonNotRendered
+			c.Message += ", and cannot be rendered for this host: " + failure
+		}
 	}
 	if d.hostMayDependOnIP(view, h, config, tier) {
 		c.Message += "; the host's spec has no address, so configs that match by matchIPs are not counted," +
 			" and its machine may receive one"
 	}
 	return c
+}
+
+// failureOf returns why a config, if it is a template, cannot be rendered for a host; "": it can, or known is false.
+func failureOf(d *Decider, config *snapshot.Config, h *snapshot.Host) (reason string, known bool) {
+	cache, ok := d.opts.Renderer.(interface {
+		Failure(config *snapshot.Config, host *snapshot.Host) (reason string, known bool)
+	})
+	if !config.Template || !ok {
+		return "", true
+	}
+	return cache.Failure(config, h)
 }
 
 // uncompiled says why a config without an artifact has none, as the predicate of a sentence. A

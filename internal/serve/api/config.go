@@ -54,6 +54,10 @@ func configWarnings(config, old *v1.IgnitionConfig, dryRun bool) []string {
 		}
 	case v1.PhasePending:
 		out = append(out, "spec.config: "+pendingText(config, dryRun))
+	case v1.PhaseReady:
+		if status.ErrorMessage != "" { // a template fails for some of its hosts
+			out = append(out, told(status.ErrorMessage))
+		}
 	}
 	for i, text := range status.Warnings {
 		if i == maxWarnings {

@@ -235,6 +235,22 @@ func (c *Cache) Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.
 	return nil
 }
 
+// Failure returns why the newest version of a template cannot be rendered for a host; "": it can. known is false
+// where it has not been rendered yet.
+func (c *Cache) Failure(config *snapshot.Config, host *snapshot.Host) (reason string, known bool) {
+	e := c.entryOf(machineOf(config, host, nil))
+	if e == nil {
+		return "", false
+	}
+	if e.latest.Artifact != nil {
+		return "", true
+	}
+	if task := c.Task(config); e.version != task.Version(host) {
+		return "", false
+	}
+	return reasonOf(config, e.latest), true
+}
+
 // RenderAhead renders a template for a host that has not asked for it. The result is nil
 // where the cache was closed or ctx has ended.
 func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host) *Result {
