@@ -2,16 +2,13 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
@@ -142,10 +139,17 @@ func (s *secrecy) conceals(ctx context.Context, obj runtime.Object) bool {
 	if s == nil || s.isOpen != nil && s.isOpen(obj) {
 		return false
 	}
+	isThere := slices.ContainsFunc(s.values(obj), func(value *string) bool { return *value != "" })
+	if !isThere && obj.(metav1.Object).GetAnnotations()[v1.AnnotationLastApplied] == "" || s.mayGet(ctx, obj) {
+		return false
+	}
+	return isThere || slices.ContainsFunc(s.applied(obj), func(value any) bool { return value != "" })
+}
+
+// mayGet reports whether the user of a request may read what is confidential in an object.
+func (s *secrecy) mayGet(ctx context.Context, obj runtime.Object) bool {
 	object := obj.(metav1.Object)
-	isThere := slices.ContainsFunc(s.values(obj), func(value *string) bool { return *value != "" }) ||
-		strings.Contains(object.GetAnnotations()[v1.AnnotationLastApplied], `"`+s.paths[0][len(s.paths[0])-1]+`"`)
-	return isThere && !s.rights.mayGet(ctx, s.resource, s.subresource, object.GetNamespace(), object.GetName())
+	return s.rights.mayGet(ctx, s.resource, s.subresource, object.GetNamespace(), object.GetName())
 }
 
 // redact returns an object without what is confidential: a copy, since the prediction of an impact reads
@@ -194,43 +198,6 @@ func (s *secrecy) hideAll(obj runtime.Object) {
 		s.hideMore(obj)
 	}
 	s.hideApplied(obj)
-}
-
-// concealsApplied reports whether everybody may read the fields of an object, and the user of a request may
-// not read the object that kubectl apply keeps in the annotation: it was confidential.
-func (s *secrecy) concealsApplied(ctx context.Context, obj runtime.Object) bool {
-	object := obj.(metav1.Object)
-	return s.isOpen != nil && s.isOpen(obj) &&
-		strings.Contains(object.GetAnnotations()[v1.AnnotationLastApplied], `"confidential":true`) &&
-		!s.rights.mayGet(ctx, s.resource, s.subresource, object.GetNamespace(), object.GetName())
-}
-
-// hideApplied hides what is confidential in the annotation of kubectl apply.
-func (s *secrecy) hideApplied(obj runtime.Object) {
-	annotations := obj.(metav1.Object).GetAnnotations()
-	if applied := annotations[v1.AnnotationLastApplied]; applied != "" {
-		annotations[v1.AnnotationLastApplied] = s.redactApplied(applied)
-	}
-}
-
-// redactApplied hides what is confidential in the object that kubectl apply keeps in an annotation.
-func (s *secrecy) redactApplied(applied string) string {
-	var content map[string]any
-	if json.Unmarshal([]byte(applied), &content) != nil {
-		return redacted
-	}
-	for _, path := range s.paths {
-		if value, found, err := unstructured.NestedFieldNoCopy(content, path...); found && err == nil && value != "" {
-			_ = unstructured.SetNestedField(content, redacted, path...) // the parents are maps
-		}
-	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(content) != nil {
-		return redacted
-	}
-	return text.String()
 }
 
 // restore puts the stored values in place of those that were redacted; stored is nil for a new object.
@@ -283,9 +250,9 @@ type confidentialUpdate struct {
 func (u confidentialUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	conceals := u.conceals(ctx, old)
 	from := old
-	if conceals {
+	if hides := u.hidesFrom(ctx, old); hides != nil {
 		from = old.DeepCopyObject()
-		u.hideAll(from)
+		hides(from)
 	}
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, from)
 	if err != nil {

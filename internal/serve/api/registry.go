@@ -162,8 +162,7 @@ type endpoint struct {
 func (e *endpoint) ShortNames() []string { return e.shortNames }
 func (e *endpoint) Categories() []string { return e.categories }
 
-// Update stores an object in place of another one, or a new one. It answers server-side apply of a
-// field that the kind does not have with 400. The library takes it for an internal error.
+// Update stores an object in place of another one, or a new one.
 func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
@@ -173,10 +172,7 @@ func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObj
 		e.finish(ctx, a)
 		out = e.secrecy.redact(ctx, out)
 	}
-	if err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		err = apierrors.NewBadRequest(err.Error())
-	}
-	return out, created, err
+	return out, created, ourError(ctx, err, name)
 }
 
 // DeleteCollection deletes all objects of one list. The library would list page by
@@ -256,7 +252,7 @@ func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	if err == nil {
 		out = r.secrecy.redact(ctx, out)
 	}
-	return out, created, err
+	return out, created, ourError(ctx, err, name)
 }
 
 // kindsByResource are the kinds by resource.
