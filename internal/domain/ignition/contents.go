@@ -9,12 +9,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"path"
 	"strings"
 
 	"github.com/vincent-petithory/dataurl"
-
-	"glowplug/internal/domain/report"
 )
 
 // Contents judges the contents that are in a config, in data: URLs, and bounds what it unpacks for all
@@ -68,49 +65,4 @@ func (c *Contents) fault(source, compression, want string) string {
 		return fmt.Sprintf("the content in the data: URL has the hash %s-%s, and the config says another", algorithm, got)
 	}
 	return ""
-}
-
-// hardLinkWarnings finds hard links across two mounts: link(2) refuses them (WriteLink of
-// internal/exec/util/file.go). Spec 2 names one file system for a link and its target.
-func (d *document) hardLinkWarnings(warn warnFunc) {
-	mounts := map[string]bool{}
-	for _, fs := range d.entries("filesystems") {
-		if format := d.member(fs, "format"); format != "" && format != "none" && format != "swap" &&
-			d.member(fs, "path") != "" {
-			mounts[path.Clean("/"+d.member(fs, "path"))] = true
-		}
-	}
-	for _, link := range d.entries("links") {
-		at := d.memberAt(link, "hard")
-		if at < 0 || d.raw[d.nodes[at].Start] != 't' || d.member(link, "target") == "" {
-			continue
-		}
-		if on, other := mountOf(mounts, d.member(link, "path")), mountOf(mounts, d.member(link, "target")); on != other {
-			warn(link, "a hard link cannot reach into another file system: the link is on the one mounted at %s, and its target "+
-				"on that at %s; Ignition fails on the machine", on, other)
-		}
-	}
-}
-
-// entries returns the values in a list of the storage section.
-func (d *document) entries(list string) (found []int) {
-	at := d.find("storage", list)
-	for i := at + 1; at >= 0 && i < len(d.nodes); i++ {
-		if d.nodes[i].Parent == at {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-// maxMountPath bounds the paths whose mount is searched; Linux takes none that is longer.
-const maxMountPath = 4096
-
-// mountOf returns the mount that a path is on.
-func mountOf(mounts map[string]bool, name string) string {
-	name = path.Clean("/" + report.Clip(name, maxMountPath))
-	for name != "/" && !mounts[name] {
-		name = path.Dir(name)
-	}
-	return name
 }

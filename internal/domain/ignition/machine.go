@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -223,4 +224,49 @@ func isBlob(blob []byte, kind string) bool {
 		}
 	}
 	return false
+}
+
+// hardLinkWarnings finds hard links across two mounts: link(2) refuses them (WriteLink of
+// internal/exec/util/file.go). Spec 2 names one file system for a link and its target.
+func (d *document) hardLinkWarnings(warn warnFunc) {
+	mounts := map[string]bool{}
+	for _, fs := range d.entries("filesystems") {
+		if format := d.member(fs, "format"); format != "" && format != "none" && format != "swap" &&
+			d.member(fs, "path") != "" {
+			mounts[path.Clean("/"+d.member(fs, "path"))] = true
+		}
+	}
+	for _, link := range d.entries("links") {
+		at := d.memberAt(link, "hard")
+		if at < 0 || d.raw[d.nodes[at].Start] != 't' || d.member(link, "target") == "" {
+			continue
+		}
+		if on, other := mountOf(mounts, d.member(link, "path")), mountOf(mounts, d.member(link, "target")); on != other {
+			warn(link, "a hard link cannot reach into another file system: the link is on the one mounted at %s, and its target "+
+				"on that at %s; Ignition fails on the machine", on, other)
+		}
+	}
+}
+
+// entries returns the values in a list of the storage section.
+func (d *document) entries(list string) (found []int) {
+	at := d.find("storage", list)
+	for i := at + 1; at >= 0 && i < len(d.nodes); i++ {
+		if d.nodes[i].Parent == at {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// maxMountPath bounds the paths whose mount is searched; Linux takes none that is longer.
+const maxMountPath = 4096
+
+// mountOf returns the mount that a path is on.
+func mountOf(mounts map[string]bool, name string) string {
+	name = path.Clean("/" + report.Clip(name, maxMountPath))
+	for name != "/" && !mounts[name] {
+		name = path.Dir(name)
+	}
+	return name
 }

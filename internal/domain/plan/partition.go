@@ -48,7 +48,8 @@ func (p *planner) partition(i int) {
 		wiping = p.add(&d.whole, d.wipeTable(field))
 	}
 	parts := d.partitionSurely(config, field, before, whole)
-	if made := created(parts); made != nil && !wipes && d.facts.Table == disk.TableNone && p.facts.Source != disk.SourceBlank {
+	isBare := !wipes && d.facts.Table == disk.TableNone && p.facts.Source != disk.SourceBlank
+	if made := created(parts); made != nil && isBare {
 		made.Notes = append(made.Notes, "if the end of the disk still has the copy of a GPT, such as after its begin was "+
 			"zeroed, lsblk and sfdisk do not see it and sgdisk fails: set wipeTable")
 	}

@@ -558,7 +558,9 @@ func TestPrintedPlanHasNoControlCharacters(t *testing.T) {
 
 // TestLengthOfTheTable: sgdisk makes no partition with a number for which the table has no room.
 func TestLengthOfTheTable(t *testing.T) {
-	for entries, fails := range map[int]map[int]bool{0: {128: false, 129: true}, 4: {4: false, 5: true}, 256: {200: false, 257: true}} {
+	for entries, fails := range map[int]map[int]bool{
+		0: {128: false, 129: true}, 4: {4: false, 5: true}, 256: {200: false, 257: true},
+	} {
 		for number, wants := range fails {
 			facts := testDisk()
 			facts.Disks[0].Entries = entries
