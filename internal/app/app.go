@@ -178,11 +178,14 @@ func (a builder) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, toServe); err != nil {
+	if err := openKeys(a); err != nil {
+		return err
+	}
+	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, toServe, acceptKeys(a.App)); err != nil {
 		return err
 	}
 	a.onClose(a.backend.close)
-	if err := openKeys(a); err != nil {
+	if err := makeKey(a); err != nil {
 		return err
 	}
 	a.memoryLimit = limitMemory(a.log)

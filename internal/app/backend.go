@@ -68,15 +68,19 @@ const (
 	toLook
 )
 
-// openBackend opens the data directory and the store.
+// acceptance is what natsd.Options.Accept is.
+type acceptance = func(metadata func(bucket string) map[string]string) error
+
+// openBackend opens the data directory and the store. An embedded one has to be accepted before it is
+// opened; nil: it is.
 func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics prometheus.Registerer,
-	purpose purpose) (*backend, error) {
+	purpose purpose, accept acceptance) (*backend, error) {
 	var b *backend
 	var err error
 	if s.NATSURL != "" {
 		b, err = dialBackend(s, log, purpose)
 	} else {
-		b, err = startBackend(ctx, s, log, purpose)
+		b, err = startBackend(ctx, s, log, purpose, accept)
 	}
 	if err != nil {
 		return nil, err
@@ -129,9 +133,11 @@ func (b *backend) setAside(bucket string) bool {
 	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool { return d.Bucket == bucket })
 }
 
-func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose purpose) (*backend, error) {
+func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose purpose,
+	accept acceptance) (*backend, error) {
 	server, err := natsd.Start(ctx, natsd.Options{
 		DataDir: s.DataDir, Logger: log, Repair: purpose == toDecide, Look: purpose == toLook, Transient: kinds.Transient,
+		Accept: accept,
 	})
 	if err != nil {
 		return nil, err

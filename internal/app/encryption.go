@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -50,26 +51,35 @@ func encryptionFile(s *settings) string {
 	return s.EncryptionConfig
 }
 
-// openKeys reads the keys of the store. With --encrypt it makes one if there is none.
-func openKeys(a builder) (err error) {
+// openKeys reads the keys of the store. The file that --encrypt makes may be missing yet.
+func openKeys(a builder) error {
 	file := encryptionFile(a.settings)
-	if file == "" {
+	if _, err := os.Stat(file); file == "" || a.settings.Encrypt && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	flag := encryptionFlag
-	if a.settings.Encrypt {
-		flag = "encrypt"
-		if a.madeKey, err = encryption.Make(file); err != nil {
-			return bad(flag, "%v", err)
-		}
+	return loadKeys(a, file)
+}
+
+// makeKey makes a key where --encrypt asks for one and there is none.
+func makeKey(a builder) (err error) {
+	file := encryptionFile(a.settings)
+	if file == "" || a.keys != nil {
+		return nil
 	}
+	if a.madeKey, err = encryption.Make(file); err != nil {
+		return bad("encrypt", "%v", err)
+	}
+	return loadKeys(a, file)
+}
+
+func loadKeys(a builder, file string) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.onClose(cancel)
 	if a.keys, err = encryption.Load(ctx, file, "glowplug"); err != nil {
 		if a.settings.Encrypt {
-			return bad(flag, "the key of the store cannot be read: put the copy of %s back: %v", file, err)
+			return bad("encrypt", "the key of the store cannot be read: put the copy of %s back: %v", file, err)
 		}
-		return bad(flag, "%v", err)
+		return bad(encryptionFlag, "%v", err)
 	}
 	var resources []schema.GroupResource
 	for _, kind := range kinds.All() {
@@ -80,6 +90,29 @@ func openKeys(a builder) (err error) {
 			"file", file)
 	}
 	return nil
+}
+
+// acceptKeys refuses an embedded store, which is not opened yet, if a bucket has values that cannot
+// be decrypted. A KMS plugin that does not answer is asked again by checkKeys.
+func acceptKeys(a *App) acceptance {
+	return func(metadata func(bucket string) map[string]string) error {
+		for _, kind := range kinds.All() {
+			cipher := a.keys.Of(kinds.GroupResource(kind.Resource))
+			err := kvstore.CheckKeys(context.Background(), kind, cipher, metadata(kind.Bucket))
+			if errors.As(err, new(*encryption.KeyError)) {
+				return withKeyFile(a.settings, err)
+			}
+		}
+		return nil
+	}
+}
+
+// withKeyFile adds where the keys are from.
+func withKeyFile(s *settings, err error) error {
+	if file := encryptionFile(s); file != "" {
+		return fmt.Errorf("%w. The keys are read from %s", err, file)
+	}
+	return err
 }
 
 // checkKeys makes the server stop if a bucket has values that cannot be decrypted. Nothing was
@@ -105,10 +138,7 @@ func checkKeys(ctx context.Context, a *App) {
 	case a.madeKey:
 		_ = os.Remove(file) // nothing is encrypted with the new key
 	}
-	if file != "" {
-		err = fmt.Errorf("%w. The keys are read from %s", err, file)
-	}
-	a.failed <- err
+	a.failed <- withKeyFile(a.settings, err)
 	<-ctx.Done() // so that no store is opened
 }
 

@@ -67,7 +67,7 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	if o.Look {
 		purpose = toLook
 	}
-	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, purpose)
+	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, purpose, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -71,15 +75,15 @@ spec: {bootMACAddress: "52:54:00:00:00:01", bmc: {address: "redfish://bmc", user
 		if err := os.Rename(key, key+".kept"); err != nil {
 			t.Fatal(err)
 		}
-		given := s.args
+		given, before := s.args, contentOf(t, s.dir)
 		s.args = args
 		s.launch()
 		if code := s.exits(); code == 0 || !strings.Contains(s.log.String(), `is encrypted with the key "`+name+`"`) {
 			t.Errorf("%s: exit code %d\n%s", what, code, s.log.String())
 		}
 		s.args = given
-		if _, err := os.Stat(key); err == nil {
-			t.Errorf("%s: a key was made and stays", what)
+		if after := contentOf(t, s.dir); !maps.Equal(before, after) {
+			t.Errorf("%s: the data folder has changed:\n%v\nwas\n%v", what, after, before)
 		}
 		if err := os.Rename(key+".kept", key); err != nil {
 			t.Fatal(err)
@@ -95,4 +99,24 @@ spec: {bootMACAddress: "52:54:00:00:00:01", bmc: {address: "redfish://bmc", user
 	if a := get(t, s.url("/api/v1/ignition")); a.status != http.StatusOK || !strings.Contains(a.body, plantedSecret) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
+}
+
+// contentOf returns what a data folder has: every path, with the digest of a file. The lock says who has the
+// folder, and is written by everybody who opens it.
+func contentOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	content := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() == "store.lock" {
+			return err
+		}
+		if content[path] = "folder"; !e.IsDir() {
+			content[path] = fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, path))))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }

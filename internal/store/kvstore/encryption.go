@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/question"
 )
 
@@ -28,8 +29,8 @@ const (
 )
 
 // samplesOf reads the list.
-func samplesOf(info *jetstream.StreamInfo) []string {
-	list := info.Config.Metadata[samplesKey]
+func samplesOf(metadata map[string]string) []string {
+	list := metadata[samplesKey]
 	if list == "" {
 		return nil
 	}
@@ -50,7 +51,18 @@ func (b *bucket) CheckKeys(ctx context.Context, js jetstream.JetStream) error {
 	if err != nil {
 		return fmt.Errorf("opening the bucket %s: %w", b.kind.Bucket, err)
 	}
-	for _, sample := range samplesOf(stream.CachedInfo()) {
+	return b.checkSamples(ctx, stream.CachedInfo().Config.Metadata)
+}
+
+// CheckKeys does the same for a kind whose bucket has a stream with the metadata, without a server.
+func CheckKeys(ctx context.Context, kind Kind, cipher *encryption.Cipher, metadata map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return newBucket(kind, Options{Cipher: cipher}).checkSamples(ctx, metadata)
+}
+
+func (b *bucket) checkSamples(ctx context.Context, metadata map[string]string) error {
+	for _, sample := range samplesOf(metadata) {
 		if _, err := b.openSample(ctx, sample); err != nil {
 			return err
 		}
@@ -90,7 +102,7 @@ func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, in
 	if err != nil {
 		return err
 	}
-	samples := samplesOf(info)
+	samples := samplesOf(info.Config.Metadata)
 	// Every bucket that holds anything but the padding of its first revision had plain values.
 	if samples == nil && info.State.LastSeq >= firstSeq {
 		samples = []string{plainSample}

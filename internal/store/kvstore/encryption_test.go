@@ -105,7 +105,7 @@ func (s *encrypted) rewriteAll(t *testing.T) (written int) {
 	}
 	eventually(t, "the bucket has the sample of one key", func() bool {
 		info, err := s.link.Load().stream.Info(t.Context())
-		return err == nil && len(samplesOf(info)) == 1
+		return err == nil && len(samplesOf(info.Config.Metadata)) == 1
 	})
 	return written
 }
@@ -262,6 +262,14 @@ func TestMissingKeyRefusesAndChangesNothing(t *testing.T) {
 		if err := s.CheckKeys(t.Context(), js); !errors.As(err, &refused) || refused.Key != "one" ||
 			!strings.Contains(err.Error(), `"one"`) || refused.Missing == (name == "same name") {
 			t.Errorf("%s: CheckKeys: %v", name, err)
+		}
+		stream, err := js.Stream(t.Context(), "KV_BAREMETALHOSTS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		metadata := stream.CachedInfo().Config.Metadata
+		if err := CheckKeys(t.Context(), hostKind("BAREMETALHOSTS"), c, metadata); !errors.As(err, &refused) {
+			t.Errorf("%s: CheckKeys of the metadata: %v", name, err)
 		}
 		stop := run(t, s, js)
 		eventually(t, "the store refuses its bucket", func() bool {

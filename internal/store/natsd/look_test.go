@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -97,5 +98,28 @@ func spoilSum(t *testing.T, dir string) {
 	path := filepath.Join(bucketFolder(dir, "HOSTS"), sumFile)
 	if err := os.WriteFile(path, []byte("0000000000000000"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRefusedStartChangesNothing: a start that is refused, because of a wrong key say, leaves the data
+// directory as it was, the copies in the ledger and damaged buckets included.
+func TestRefusedStartChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "HOSTS", "CONFIGS")
+	dropCopies(t, dir)
+	spoilSum(t, dir)
+	before := contentOf(t, dir)
+	no := errors.New("the key is another one")
+	_, err := Start(t.Context(), Options{DataDir: dir, Accept: func(metadata func(string) map[string]string) error {
+		if metadata("CONFIGS") == nil || metadata("HOSTS") != nil || metadata("NONE") != nil {
+			t.Errorf("the metadata is %v, %v and %v", metadata("CONFIGS"), metadata("HOSTS"), metadata("NONE"))
+		}
+		return no
+	}})
+	if !errors.Is(err, no) {
+		t.Errorf("the start gives %v", err)
+	}
+	if after := contentOf(t, dir); !maps.Equal(before, after) {
+		t.Errorf("before:\n%v\nafter:\n%v", before, after)
 	}
 }

@@ -67,6 +67,23 @@ func readMeta(dir, stream string) (meta, error) {
 	return m, nil
 }
 
+// metadata reads what a bucket's stream has as metadata, from its description or from the copy of that; nil: there
+// is no good one.
+func (s *Server) metadata(bucket string) map[string]string {
+	stream := ledger.StreamOf(bucket)
+	m, err := readMeta(filepath.Join(streamsOf(s.storeDir), stream), stream)
+	if err != nil {
+		if m, err = readMeta(copyOf(s.Ledger, stream), stream); err != nil {
+			return nil
+		}
+	}
+	var config struct{ Metadata map[string]string }
+	if err := json.Unmarshal(m.description, &config); err != nil {
+		return nil
+	}
+	return config.Metadata
+}
+
 // writeMeta replaces the meta files, each in one step.
 func writeMeta(dir string, m meta) error {
 	if err := ledger.ReplaceFile(filepath.Join(dir, metaFile), m.description); err != nil {

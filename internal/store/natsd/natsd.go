@@ -46,6 +46,9 @@ type Options struct {
 	// Look starts as Repair does and changes nothing that a server or an operator made: no
 	// record, no copy and no bucket. NATS may write its indexes anew.
 	Look bool
+	// Accept is asked before anything in the directory is changed but the file of its lock; its error
+	// refuses the start. metadata returns that of a bucket's stream, nil where there is none. Nil: accepted.
+	Accept func(metadata func(bucket string) map[string]string) error
 	// Transient are the buckets that hold nothing lasting: where one is damaged, an
 	// empty one takes its place. All others stay missing until they are restored.
 	Transient []string
@@ -86,6 +89,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s := &Server{storeDir: filepath.Join(dir, "nats"), log: logger}
 	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair || opts.Look}); err != nil {
 		return nil, err
+	}
+	if opts.Accept != nil {
+		if err := opts.Accept(s.metadata); err != nil {
+			s.Ledger.Close()
+			return nil, err
+		}
 	}
 	transient := append(slices.Clone(opts.Transient), ledger.Bucket) // the identity is written again
 	if opts.Look {
