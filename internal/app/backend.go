@@ -230,7 +230,7 @@ func (b *backend) check() error {
 	case !b.conn.IsConnected():
 		return errors.New("the NATS server is away")
 	}
-	return natsd.CheckPayload(b.conn)
+	return natsd.CheckServer(b.conn)
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,7 +19,32 @@ const (
 	MaxPayload = 16 << 20
 	// PayloadRemedy says what to do about a server that takes less.
 	PayloadRemedy = "set max_payload: 16MB in the configuration of the NATS server and restart it"
+	// MinVersion is the first release of NATS that keeps the metadata of a bucket and the revision that
+	// it begins with. An earlier one leaves both out without an error: a server without the key of an
+	// encrypted store would not be refused, and a bucket would be cleaned at every start.
+	MinVersion = "2.10.0"
 )
+
+// CheckServer says why the server that a connection leads to cannot hold the store. Without a server
+// there is no error.
+func CheckServer(nc *nats.Conn) error {
+	if err := CheckPayload(nc); err != nil {
+		return err
+	}
+	return checkVersion(nc.ConnectedServerName(), nc.ConnectedServerVersion())
+}
+
+// checkVersion refuses a release before MinVersion. What is no version is a build of somebody's own, and no
+// version at all is no server.
+func checkVersion(name, has string) error {
+	var v, least [2]int
+	_, _ = fmt.Sscanf(MinVersion, "%d.%d", &least[0], &least[1])
+	if n, _ := fmt.Sscanf(has, "%d.%d", &v[0], &v[1]); n < len(v) || slices.Compare(v[:], least[:]) >= 0 {
+		return nil
+	}
+	return fmt.Errorf("the NATS server %s has version %s, and the store needs %s or newer, which keep the metadata and the "+
+		"first revision of a bucket: update the NATS server", name, has, MinVersion)
+}
 
 // CheckPayload says why the server that a connection leads to cannot hold the store:
 // it takes only smaller messages than MaxPayload. Without a server there is no error.
@@ -45,7 +71,7 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 	connected := func(nc *nats.Conn) {
 		failed.logged = nil
 		logger.Info("connected to NATS", "url", Redacted(nc.ConnectedUrl()), "server", nc.ConnectedServerName())
-		if err := CheckPayload(nc); err != nil {
+		if err := CheckServer(nc); err != nil {
 			logger.Error("the NATS server cannot hold the store", "error", err)
 		}
 	}
