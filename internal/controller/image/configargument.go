@@ -1,13 +1,9 @@
 package image
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/iso"
-	"glowplug/internal/image"
 )
 
 // Reasons of the condition ConfigArgument.
@@ -49,18 +45,4 @@ func noConfigArgument(distro string) string {
 	return "no kernel argument tells the system where its config is, and the server knows no default for the image (" +
 		distro + "): set kernelArgs, for example inst.ks=${glowplug}/api/v1/kickstart, or defaultKernelArgs: false if the " +
 		"system needs none"
-}
-
-// ConfigArgumentWarnings returns the warning for an ISCSICdrom that is being written: no argument of its
-// image, whose file this server has, tells the system where its config is.
-func (c *Controller) ConfigArgumentWarnings(cdrom *v1.ISCSICdrom) []string {
-	if cdrom.Spec.External != nil || !cdrom.Spec.WantsDefaultKernelArgs() || image.Format(cdrom) == v1.FormatPXE ||
-		slices.ContainsFunc(cdrom.Spec.KernelArgs, iso.TellsConfig) {
-		return nil
-	}
-	distro, tells, known := c.images.Peek(cdrom)
-	if !known || tells {
-		return nil
-	}
-	return []string{"spec.kernelArgs: " + noConfigArgument(distro)}
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "glowplug/api/v1"
@@ -117,4 +118,18 @@ func (c *Controller) installSet(ctx context.Context, f *fetch) error {
 		return err
 	}
 	return c.folder.addRelease(f.cdrom, f.order, c.opts.Keyring != nil)
+}
+
+// ConfigArgumentWarnings returns the warning for an ISCSICdrom that is being written: no argument of its
+// image, whose file this server has, tells the system where its config is.
+func (c *Controller) ConfigArgumentWarnings(cdrom *v1.ISCSICdrom) []string {
+	if cdrom.Spec.External != nil || !cdrom.Spec.WantsDefaultKernelArgs() || image.Format(cdrom) == v1.FormatPXE ||
+		slices.ContainsFunc(cdrom.Spec.KernelArgs, iso.TellsConfig) {
+		return nil
+	}
+	distro, tells, known := c.images.Peek(cdrom)
+	if !known || tells {
+		return nil
+	}
+	return []string{"spec.kernelArgs: " + noConfigArgument(distro)}
 }

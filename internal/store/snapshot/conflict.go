@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/shardmap"
 )
@@ -47,25 +45,6 @@ type ConflictChange struct {
 	// Conflicts are those that it has now: MACs, then addresses, then the UUID, each with the other hosts
 	// in the order in which they win, at most a few of them. Empty: it has none any more.
 	Conflicts []Conflict
-}
-
-// ConflictsOf returns the conflicts that a host has, or would have if it were
-// stored: with all hosts but the one of its own namespace and name. What cannot
-// be read has none.
-func (v View) ConflictsOf(host *v1.BareMetalHost) []Conflict {
-	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
-	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
-	for _, nic := range nics {
-		if m, err := netaddr.ParseMAC(nic.MAC); err == nil {
-			h.MACs = append(h.MACs, m)
-		}
-		if a, err := netaddr.ParseIP(nic.IP); err == nil {
-			h.IPs = append(h.IPs, a)
-		}
-	}
-	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
-	h.UUID, _ = netaddr.ParseUUID(host.Spec.SystemUUID)
-	return v.hosts.conflicts(&h)
 }
 
 // conflicts returns the conflicts of a host, which need not be in the index.

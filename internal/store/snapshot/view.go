@@ -254,3 +254,22 @@ func (v View) HasConfigs(typ string) bool { return v.configs.rules.Has(typ) }
 
 // Rules returns the rules of all configs, in no order; see Rank for those of islands.
 func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }
+
+// ConflictsOf returns the conflicts that a host has, or would have if it were
+// stored: with all hosts but the one of its own namespace and name. What cannot
+// be read has none.
+func (v View) ConflictsOf(host *v1.BareMetalHost) []Conflict {
+	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
+	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
+	for _, nic := range nics {
+		if m, err := netaddr.ParseMAC(nic.MAC); err == nil {
+			h.MACs = append(h.MACs, m)
+		}
+		if a, err := netaddr.ParseIP(nic.IP); err == nil {
+			h.IPs = append(h.IPs, a)
+		}
+	}
+	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
+	h.UUID, _ = netaddr.ParseUUID(host.Spec.SystemUUID)
+	return v.hosts.conflicts(&h)
+}
