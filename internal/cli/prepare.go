@@ -147,13 +147,7 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 		return one, nil
 	}
 	source, _ := spec["config"].(string)
-	layers, _ := spec["layers"].([]any)
-	for _, layer := range layers {
-		named, _ := layer.(map[string]any)
-		if name, _ := named["name"].(string); name != "" {
-			one.layers = append(one.layers, name)
-		}
-	}
+	one.layers = layersOf(spec)
 	// A template is rendered by the server, which refuses its local parts.
 	if spec["template"] == true || spec["format"] != compile.FormatButane || len(butane.Locals([]byte(source))) == 0 {
 		return one, nil
@@ -170,6 +164,18 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	}
 	doc.YAML, one.note = text, resolved
 	return one, nil
+}
+
+// layersOf returns the names of the layers of a config.
+func layersOf(spec map[string]any) (names []string) {
+	layers, _ := spec["layers"].([]any)
+	for _, layer := range layers {
+		named, _ := layer.(map[string]any)
+		if name, _ := named["name"].(string); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // imageOf returns namespace/name of the image in the spec of a host of a namespace; "": it has none.

@@ -231,6 +231,20 @@ func (q *question) verify() *fault.Error {
 	return nil
 }
 
+// named returns the host that a claim names; nil: none. A UUID that the neighbour entry contradicts names none,
+// as one that the claimed MAC contradicts.
+func (q *question) named(claim *claim) *snapshot.Host {
+	h := claim.host(q.view, &q.req.Claims)
+	if claim.kind != byUUID {
+		return h
+	}
+	if h != nil && q.contradicts(h) {
+		h = nil
+	}
+	q.otherBoard = h == nil && q.view.HostByUUID(q.req.Claims.UUID) != nil
+	return h
+}
+
 // verifyClaim finds the host by a claim, or compares the claim with the host that was
 // found by another one. own is the host that the network shows, ownBy how it was found.
 // ignore is true for a claim that no host has.
@@ -243,13 +257,7 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 		dec.Host, dec.FoundBy = own, kind
 		return false, nil
 	}
-	h := claim.host(q.view, c)
-	if kind == byUUID {
-		if h != nil && q.contradicts(h) {
-			h = nil // as hostByUUID has it for a claimed MAC
-		}
-		q.otherBoard = h == nil && q.view.HostByUUID(c.UUID) != nil
-	}
+	h := q.named(claim)
 	switch {
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than

@@ -86,14 +86,19 @@ func (g *grubScript) command(cmd grubCommand) {
 	case name == "menuentry":
 		g.xen = noModule
 	case strings.HasPrefix(name, "multiboot") || name == "xen_hypervisor":
-		g.xen = noModule
-		if isXen(grubPath(file)) {
-			g.xen = xenKernel
-		}
-		g.sawOther(name + " " + file)
+		g.multiboot(name, file)
 	case name == "chainloader":
 		g.sawOther(name + " " + file)
 	}
+}
+
+// multiboot takes a command that loads a kernel of the multiboot protocol, which can be Xen.
+func (g *grubScript) multiboot(name, file string) {
+	g.xen = noModule
+	if isXen(grubPath(file)) {
+		g.xen = xenKernel
+	}
+	g.sawOther(name + " " + file)
 }
 
 // kind returns the kind of the file that a command loads, "" for other commands.

@@ -65,7 +65,7 @@ func (c *checker) checkTyping(number int, line string) {
 			quote = r
 		case r == '#':
 			return
-		case r == '–' || r == '—':
+		case isDash(r):
 			if i == 0 || strings.IndexByte(blanks, line[i-1]) >= 0 {
 				c.add(number, fault{i + 1, fmt.Sprintf("%c is a typographic dash, and begins no option", r), "write --"})
 				return
@@ -97,3 +97,6 @@ const (
 	development  = "DEVEL"
 	maxFirstLine = 200
 )
+
+// isDash reports whether a program for texts puts this character in the place of two hyphens.
+func isDash(r rune) bool { return r == '–' || r == '—' }

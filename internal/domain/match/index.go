@@ -162,13 +162,7 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 			return r, Role
 		}
 	}
-	var image *Rule
-	if q.Image != (Ref{}) {
-		named := x.byRef.Get(q.Image)
-		if image = named.rule; image != nil && (image.Type != q.Type || named.isApart && image.Namespace != q.Namespace) {
-			image = nil
-		}
-	}
+	image := x.ofImage(q)
 	ownImage := image
 	if image != nil && image.Namespace != q.Namespace {
 		ownImage = nil
@@ -177,6 +171,18 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 		return r, tier
 	}
 	return all.pick(q, image)
+}
+
+// ofImage returns the rule of the config that the image of the host names; nil: none that the host may have.
+func (x *Index) ofImage(q *Query) *Rule {
+	if q.Image == (Ref{}) {
+		return nil
+	}
+	named := x.byRef.Get(q.Image)
+	if r := named.rule; r != nil && r.Type == q.Type && (!named.isApart || r.Namespace == q.Namespace) {
+		return r
+	}
+	return nil
 }
 
 // MayDependOnIP reports whether an address that the query does not have can change the result

@@ -113,21 +113,16 @@ func ParseMAC(s string) (MAC, error) {
 	return m, nil
 }
 
+// macGroups has, by the length of a text, the number of digits between its separators; 0: it has none.
+var macGroups = map[int]int{12: 0, 13: 6, 14: 4, 17: 2}
+
 // macDigits copies the twelve digits of s, whatever separates them.
 func macDigits(s string, digits *[12]byte) bool {
 	if rest, found := strings.CutPrefix(s, "01-"); found && len(rest) == 17 {
 		s = rest
 	}
-	group := 0 // digits between separators; 0: none
-	switch len(s) {
-	case 12:
-	case 13:
-		group = 6
-	case 14:
-		group = 4
-	case 17:
-		group = 2
-	default:
+	group, known := macGroups[len(s)]
+	if !known {
 		return false
 	}
 	sep := byte('-')

@@ -23,15 +23,19 @@ func (p *planner) raids() {
 	}
 }
 
+// arrayPath returns the device of an array, whose name can be a path.
+func arrayPath(name string) string {
+	if strings.HasPrefix(name, "/dev") {
+		return name
+	}
+	return "/dev/md/" + name
+}
+
 // raid plans an array, as createRaids of Ignition's internal/exec/stages/disks/raid.go makes it:
 // mdadm --create --force --run asks nothing, so what the members contain is lost.
 func (p *planner) raid(i int) {
 	config := p.config.Storage.Raid[i]
-	name := config.Name
-	if !strings.HasPrefix(name, "/dev") {
-		name = "/dev/md/" + name
-	}
-	d := p.device(name)
+	d := p.device(arrayPath(config.Name))
 	s := &step{Step: Step{
 		Action: Create, Kind: "raid", Name: config.Name, Field: fmt.Sprintf("storage.raid.%d", i),
 		Rule: "Ignition always makes the array: it reuses none",
