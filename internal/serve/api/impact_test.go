@@ -418,7 +418,8 @@ func TestAPendingImageIsNoWarning(t *testing.T) {
 	booting := func(name, image string) *v1.BareMetalHost {
 		h := host(name)
 		h.Spec.Image, h.Namespace = image, "g10"
-		h.Spec.IP = ""
+		h.Spec.IP, h.Spec.SystemUUID = "", ""
+		h.Spec.BootMACAddress = fmt.Sprintf("52:54:00:00:70:%02x", name[0])
 		return h
 	}
 	cdrom := func(name string) *v1.ISCSICdrom {
