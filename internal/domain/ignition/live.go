@@ -81,14 +81,14 @@ func (d *LiveDemands) Unmet(args []string) string {
 				"or the config, or install the system"
 		}
 	}
-	for _, name := range d.Devices {
-		if name == bootDisk {
-			return "a live system has no " + name + ", which is the disk of an installed one; name the disk of the machine, " +
-				"or install the system"
-		}
-		return "nothing can be written to " + name + ", which is the medium of the image or another CD-ROM; name a disk"
+	switch {
+	case len(d.Devices) == 0:
+		return ""
+	case d.Devices[0] == bootDisk:
+		return "a live system has no " + bootDisk + ", which is the disk of an installed one; name the disk of the machine, " +
+			"or install the system"
 	}
-	return ""
+	return "nothing can be written to " + d.Devices[0] + ", which is the medium of the image or another CD-ROM; name a disk"
 }
 
 // quoted returns a short text in quotes.
