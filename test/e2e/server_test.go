@@ -170,8 +170,9 @@ func (s *server) restart() {
 	s.waitReady()
 }
 
-// impactWarnings are the warnings of what a write changes for hosts, which many tests expect.
-var impactWarnings = regexp.MustCompile(`(?m)^Warning: impact on .*\n`)
+// impactWarnings are the warnings of what a write changes for hosts, or that it makes an island, which many tests
+// expect.
+var impactWarnings = regexp.MustCompile(`(?m)^Warning: (impact on|the namespace \S+ is an island from now on).*\n`)
 
 // kubectl runs kubectl without a credential and fails the test where it fails, or warns of anything
 // but an impact.
