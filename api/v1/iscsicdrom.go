@@ -359,7 +359,9 @@ func MergeKernelArgs(general, special []string) []string {
 }
 
 // HasKernelArg reports whether one of the arguments has the name of another one.
-func HasKernelArg(args []string, other string) bool { return kernelArgNames(args)[kernelArgName(other)] }
+func HasKernelArg(args []string, other string) bool {
+	return kernelArgNames(args)[kernelArgName(other)]
+}
 
 func kernelArgNames(args []string) map[string]bool {
 	names := map[string]bool{}
