@@ -90,7 +90,7 @@ func (n *names) areOf(cert *x509.Certificate) bool {
 }
 
 // ensureServing reads the server's certificate. It creates one where there is none, or where the
-// certificate is of another CA, begins too late, is near its end or names another machine.
+// certificate is of another CA, is not valid early enough, ends soon or names another machine.
 func (c *Credentials) ensureServing() error {
 	cert, err := readPair(c.path(serverCrt), c.path(serverKey))
 	if err != nil {

@@ -141,7 +141,7 @@ type Facts struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Namespace is the host's own, whose configs are preferred.
 	Namespace string `json:"namespace,omitempty"`
-	// Island says why the host's namespace is an island; empty for one that is none.
+	// Island is the reason why the host's namespace is an island; empty if it is not an island.
 	Island string `json:"island,omitempty"`
 	// Role is the requested role, if it was granted.
 	Role string `json:"role,omitempty"`

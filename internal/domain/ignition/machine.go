@@ -259,7 +259,7 @@ func (d *document) entries(list string) (found []int) {
 	return found
 }
 
-// maxMountPath bounds the paths whose mount is searched; Linux takes none that is longer.
+// maxMountPath is the maximum length in bytes of a path whose mount is searched, PATH_MAX of Linux.
 const maxMountPath = 4096
 
 // mountOf returns the mount that a path is on.

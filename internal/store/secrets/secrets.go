@@ -78,8 +78,7 @@ type View struct {
 	changed map[types.NamespacedName]*v1.Secret
 }
 
-// With returns the Secrets with some that count as stored, by their names; one that is nil counts as
-// deleted.
+// With returns the Secrets as if those in changed, by name, were stored; a nil Secret is deleted.
 func (s *Secrets) With(changed map[types.NamespacedName]*v1.Secret) View { return View{s, changed} }
 
 func (v View) get(namespace, name string) (*v1.Secret, error) {

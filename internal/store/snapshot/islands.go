@@ -206,7 +206,7 @@ func (s *state) isIsland(name string) bool {
 // have no others.
 func (v View) IsIsland(namespace string) bool { return v.isIsland(namespace) }
 
-// Island says why a namespace is an island. ok is false for one that is none.
+// Island returns the reason why a namespace is an island; ok is false if it is not an island.
 func (v View) Island(namespace string) (why Island, ok bool) {
 	return v.islands.byName.Get(namespace), v.isIsland(namespace)
 }
