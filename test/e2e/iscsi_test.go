@@ -187,7 +187,7 @@ func (s *server) applyLinux(spec string) {
 apiVersion: v1
 kind: ISCSICdrom
 metadata: {name: linux, namespace: default}
-spec: {isoFile: linux.iso}
+spec: {isoFile: linux.iso, defaultKernelArgs: false}
 ---
 apiVersion: v1
 kind: BareMetalHost

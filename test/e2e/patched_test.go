@@ -93,7 +93,7 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 
 	// An argument for which the old place of the file has no room.
 	long := "x=" + strings.Repeat("y", 1940)
-	s.kubectl("", "patch", "cdrom", "linux", "--type=merge", "-p", `{"spec":{"kernelArgs":["`+long+`"]}}`)
+	s.kubectl("", "patch", "cdrom", "linux", "--type=merge", "-p", `{"spec":{"defaultKernelArgs":false,"kernelArgs":["`+long+`"]}}`)
 	eventually(t, "the new argument is set", func() bool {
 		return strings.Contains(s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.kernelArgsApplied}"), long)
 	})
@@ -184,7 +184,12 @@ func TestForcedDeletion(t *testing.T) {
 	}
 	portal := "127.0.0.1:" + freePort(t)
 	s := start(t, "--iso-dir", isoDir(t), "--iscsi-listen", portal, "--iscsi-portal", portal)
-	s.kubectl("apiVersion: v1\nkind: ISCSICdrom\nmetadata: {name: linux, namespace: default}\nspec: {isoFile: linux.iso}\n", "apply", "-f", "-")
+	s.kubectl(`
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: linux, namespace: default}
+spec: {isoFile: linux.iso, defaultKernelArgs: false}
+`, "apply", "-f", "-")
 	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
 

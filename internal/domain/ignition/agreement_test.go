@@ -49,6 +49,8 @@ var disagreements = []disagreement{
 		"an experimental version: one release of Ignition reads it, and the next refuses it"},
 	{true, regexp.MustCompile(`"03\.1\.0" is not a spec version`),
 		"a version with a leading zero, which is no semantic version: Ignition from 2.0 reads it"},
+	{false, regexp.MustCompile(`invalid character 'ï'`),
+		"a byte order mark: the server removes it, so no machine meets it"},
 }
 
 // TestAgreesWithIgnitionValidate holds the verdicts on a corpus of valid and broken

@@ -207,8 +207,7 @@ func (s *served) effectOf(was *served, existed bool, found map[Effect]bool) {
 	case !existed || s.config == (snapshot.Ref{}) || was.config == (snapshot.Ref{}):
 	case !isSame:
 		found[ConfigChanged] = true
-	case s.status == ok && was.status == ok && (s.hash != was.hash || s.version != was.version ||
-		s.values != was.values):
+	case s.status == ok && was.status == ok && (s.content() != was.content() || s.version != was.version):
 		found[ContentChanged] = true
 	}
 }

@@ -80,6 +80,14 @@ type served struct {
 	unknown bool
 }
 
+// content identifies the bytes that the machine receives: two keys of a Secret may have one value.
+func (s *served) content() string {
+	if s.values != "" {
+		return s.values
+	}
+	return s.hash
+}
+
 // booted is what a machine boots.
 type booted struct {
 	local, fails bool

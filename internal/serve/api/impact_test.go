@@ -229,6 +229,35 @@ func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
 	}
 }
 
+// TestAnotherKeyOfTheSameValueChangesNothing: the bytes that a machine receives count, and not which key
+// of a Secret they are from.
+func TestAnotherKeyOfTheSameValueChangesNothing(t *testing.T) {
+	inSecrets := secrets.New(nil)
+	var inv *snapshot.Inventory
+	a := start(t, func(opts *Options) {
+		inv, opts.Secrets = opts.Inventory, inSecrets
+		opts.Decider = decide.New(decide.Options{Inventory: inv})
+	})
+	// 1 and 2 have one value.
+	inSecrets.Observer().Put(kvstore.Item{Key: "g10/join", Value: []byte(`{"data":{"1":"eA==","2":"eA==","3":"eQ=="}}`)})
+	x := host("x")
+	x.Spec.Labels = map[string]string{"rack": "1"}
+	a.must(http.StatusCreated, "POST", hosts, x)
+	joining := selecting("joining", goodSource+
+		"storage: {files: [{path: /etc/join, contents: {inline: '{{ secret \"join\" .Labels.rack }}'}}]}\n")
+	joining.Spec.Template = true
+	a.must(http.StatusCreated, "POST", configs, joining)
+	await(t, func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
+	for rack, want := range map[string][]string{
+		"2": {}, "3": {"impact on 1 of 1 hosts: other contents of the config (g10/x)"},
+	} {
+		x.Spec.Labels["rack"] = rack
+		if got := impactsIn(a.must(http.StatusOK, "PUT", hosts+"/x?dryRun=All", x)); !slices.Equal(got, want) {
+			t.Errorf("rack %s: %q, want %q", rack, got, want)
+		}
+	}
+}
+
 // TestLoginsOfImagesWarn: without the Secret of its image, a host boots nothing.
 func TestLoginsOfImagesWarn(t *testing.T) {
 	inSecrets := secrets.New(nil)
