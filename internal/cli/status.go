@@ -174,7 +174,10 @@ func (s *statusCommand) explain(ctx context.Context, status *hostStatus) error {
 	if b := answer.Boot; b != nil && b.Error != "" {
 		status.Attention = append(status.Attention, "the boot script fails: "+b.Error)
 	}
-	if b := answer.Boot; b != nil && b.NoConfig != "" {
+	isTold := func(reason string) bool { // by ConfigMatched
+		return slices.ContainsFunc(status.Attention, func(s string) bool { return strings.HasSuffix(s, reason) })
+	}
+	if b := answer.Boot; b != nil && b.NoConfig != "" && !isTold(b.NoConfig) {
 		status.Attention = append(status.Attention, b.NoConfig)
 	}
 	if w := answer.Winner; w != nil {

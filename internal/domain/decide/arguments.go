@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"strings"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/iso"
@@ -11,8 +12,8 @@ import (
 // serverURL stands for the URL of this server, as in kernelArgs.
 const serverURL = "${glowplug}"
 
-// explainArguments returns the kernel arguments that are added to the boot entries of an image for a host, with the
-// origin of each. Where the image is not ready, its default ones are not known.
+// explainArguments returns the kernel arguments with which a host boots an image, with the origin of each. Where the
+// image is not ready, those of its boot entries and its default ones are not known.
 func explainArguments(image *snapshot.Image, host *snapshot.Host) (explained []ExplainedArgument) {
 	own, args := host.Booting().KernelArgs, image.AppliedArgs
 	switch {
@@ -28,7 +29,7 @@ func explainArguments(image *snapshot.Image, host *snapshot.Host) (explained []E
 		args = image.KernelArgs
 		fallthrough
 	default:
-		args = v1.MergeKernelArgs(args, own)
+		args = v1.MergeKernelArgs(append(slices.Clip(image.OwnArgs), args...), own)
 	}
 	for _, arg := range args {
 		from := FromDefault
@@ -37,6 +38,8 @@ func explainArguments(image *snapshot.Image, host *snapshot.Host) (explained []E
 			from = FromHost
 		case v1.HasKernelArg(image.KernelArgs, arg):
 			from = FromImage
+		case slices.Contains(image.OwnArgs, arg) && !slices.Contains(image.AppliedArgs, arg):
+			from = FromEntry
 		}
 		explained = append(explained, ExplainedArgument{arg, from})
 	}
@@ -50,4 +53,49 @@ func noConfig(image *snapshot.Image, host *snapshot.Host) string {
 		return ""
 	}
 	return "image " + image.Ref.String() + ": " + image.NoConfig
+}
+
+// otherType says that a host boots an image whose kernel arguments ask this server for a config of a type of which the
+// host has none, while it has one of the other type; "": they do not.
+func (d *Decider) otherType(view snapshot.View, image *snapshot.Image, h *snapshot.Host) string {
+	typ, argument := askedType(bootArguments(h, image))
+	if typ == "" || d.Assigned(view, h, typ) != nil {
+		return ""
+	}
+	config, _ := d.ConfigOf(view, h)
+	if config == nil {
+		return ""
+	}
+	return "image " + image.Ref.String() + " asks for a config of type " + typ + " (" + argument + "), and of this type " +
+		"none matches this host: IgnitionConfig " + config.Ref.String() + " is of type " + config.Type +
+		"; give the host a config of type " + typ + ", or another image"
+}
+
+// askedType returns the type of config for which a kernel argument asks this server, and the argument; "": none
+// does, or several of different types do.
+func askedType(args []string) (asked, argument string) {
+	for _, arg := range args {
+		for _, typ := range anyInstaller {
+			switch {
+			case !strings.Contains(arg, "/api/v1/"+typ):
+			case asked != "" && asked != typ:
+				return "", ""
+			default:
+				asked, argument = typ, arg
+			}
+		}
+	}
+	return asked, argument
+}
+
+// bootArguments returns the kernel arguments with which a host boots an image; nil: they are not known.
+func bootArguments(h *snapshot.Host, image *snapshot.Image) []string {
+	var lines []string
+	switch {
+	case image.PXE:
+		lines = KernelArgs(image, h, "", "rootfs", "")
+	case len(image.Args) > 0:
+		lines = v1.MergeKernelArgs(image.Args, h.Booting().KernelArgs)
+	}
+	return strings.Fields(strings.Join(lines, " "))
 }

@@ -13,6 +13,7 @@ const (
 	reasonMatched      = "Matched"
 	reasonNotCompiled  = "NotCompiled"
 	reasonConfigLost   = "ConfigLost"
+	reasonOtherType    = "OtherType"
 	reasonLocalBoot    = "LocalBoot"
 	reasonReady        = "Ready"
 	reasonMissing      = "ImageMissing"
@@ -75,6 +76,11 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 		if failure != "" {
 			c.Met, c.Reason = false, ReasonNotRendered
 			c.Message += ", and cannot be rendered for this host: " + failure
+		}
+	}
+	if image := view.Image(h.Image); c.Met && image != nil {
+		if other := d.otherType(view, image, h); other != "" {
+			c.Met, c.Reason, c.Message = false, reasonOtherType, other
 		}
 	}
 	if d.hostMayDependOnIP(view, h, config, tier) {

@@ -118,7 +118,8 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 		State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
 	}
 	if b.Image != nil {
-		e.Image, e.Arguments, e.NoConfig = b.Image.Ref.String(), explainArguments(b.Image, b.Host), noConfig(b.Image, b.Host)
+		e.Image, e.Arguments = b.Image.Ref.String(), explainArguments(b.Image, b.Host)
+		e.NoConfig = cmp.Or(noConfig(b.Image, b.Host), d.otherType(d.opts.Inventory.View(), b.Image, b.Host))
 		e.Release, e.MaxIgnition = b.Image.Release, b.Image.MaxIgnition
 	}
 	if b.Err != nil {

@@ -70,8 +70,9 @@ type ExplainedBoot struct {
 	// Script is true where it boots its own script, or that of its namespace, and NamespaceScript for the latter.
 	Script          bool `json:"script,omitempty"`
 	NamespaceScript bool `json:"namespaceScript,omitempty"`
-	// Arguments are the kernel arguments that are added to each boot entry of the image, in their order. NoConfig
-	// says that none of them, and none of the image itself, tells its system where its config is.
+	// Arguments are the kernel arguments of the image for the host: those of its boot entries, then those that are
+	// added to each entry, in their order. NoConfig says that none of them tells its system where its config is, or
+	// that they ask for another type of config than the host has.
 	Arguments []ExplainedArgument `json:"arguments,omitempty"`
 	NoConfig  string              `json:"noConfig,omitempty"`
 	// Token is true where the machine needs the token of its boot.
@@ -102,13 +103,14 @@ func ScriptName(ofNamespace bool) string {
 
 // The origins of kernel arguments.
 const (
+	FromEntry   = "boot entry"
 	FromDefault = "default"
 	FromImage   = "image"
 	FromHost    = "host"
 )
 
-// ExplainedArgument is a kernel argument, and where it is from: FromDefault, of the distribution, or kernelArgs of
-// the image or the host. In those of a host, ${glowplug} stands for the URL of the server.
+// ExplainedArgument is a kernel argument, and where it is from: the boot entries of the image itself, FromDefault, of
+// the distribution, or kernelArgs of the image or the host. In those of a host, ${glowplug} stands for the URL of the server.
 type ExplainedArgument struct {
 	Argument string `json:"argument"`
 	From     string `json:"from"`

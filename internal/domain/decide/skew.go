@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
@@ -169,7 +168,7 @@ func stopsLive(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config,
 	if demands == nil || !image.Live {
 		return nil
 	}
-	args := liveArgs(h, image)
+	args := bootArguments(h, image)
 	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "ignition.config.url=") }) {
 		return nil // the config is for the system that it installs
 	}
@@ -178,18 +177,6 @@ func stopsLive(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config,
 		return nil
 	}
 	return s
-}
-
-// liveArgs returns the kernel arguments with which a host boots an image; nil: they are not known.
-func liveArgs(h *snapshot.Host, image *snapshot.Image) []string {
-	var lines []string
-	switch {
-	case image.PXE:
-		lines = KernelArgs(image, h, "", "rootfs", "")
-	case len(image.Args) > 0:
-		lines = v1.MergeKernelArgs(image.Args, h.Booting().KernelArgs)
-	}
-	return strings.Fields(strings.Join(lines, " "))
 }
 
 func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {

@@ -234,10 +234,11 @@ type Image struct {
 	// AllowedInitiators may log in; empty: all.
 	AllowedInitiators []string
 	// KernelArgs are set on its boot entries, beside the default ones of the distribution unless
-	// NoDefaultArgs is true. AppliedArgs are all that are set; empty: not known.
-	KernelArgs    []string
-	NoDefaultArgs bool
-	AppliedArgs   []string
+	// NoDefaultArgs is true. AppliedArgs are all that are set, and OwnArgs those that the entries have beside
+	// them; empty: not known.
+	KernelArgs           []string
+	NoDefaultArgs        bool
+	AppliedArgs, OwnArgs []string
 	// NoConfig says that no argument tells the system where its config is; "": one does, or that is not known.
 	NoConfig string
 	// Stream is true for an image that follows a stream, PXE for a kernel and its files, and
