@@ -272,22 +272,23 @@ func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgn
 	return warnings(c.on(view), decide.Changed{Image: image})
 }
 
-// ConfigWarnings returns the advice about a config that is being written, and names the hosts
+// ConfigWarnings returns the advice about a config that is being written, and names the hosts of a view
 // whose image cannot read it.
-func (c *Checker) ConfigWarnings(config *v1.IgnitionConfig) []string {
+func (c *Checker) ConfigWarnings(view snapshot.View, config *v1.IgnitionConfig) []string {
 	changed := snapshot.ConfigFrom(config)
 	if changed == nil {
 		return nil
 	}
 	var sentences []string
-	for _, a := range decide.AdviseConfig(c.opts.Inventory.View(), changed) {
+	for _, a := range decide.AdviseConfig(view, changed) {
 		sentences = append(sentences, a.String())
 	}
+	d := c.on(view)
 	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
-		changed.Demands == nil && !c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
+		changed.Demands == nil && !d.Misread(config.Compiled.IgnitionVersion) {
 		return sentences
 	}
-	return append(sentences, warnings(c.opts.Decider, decide.Changed{Config: changed})...)
+	return append(sentences, warnings(d, decide.Changed{Config: changed})...)
 }
 
 // warnings names the first hosts that cannot read their config once an object is changed.

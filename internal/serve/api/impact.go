@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -189,7 +190,7 @@ func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show 
 	})
 }
 
-// warnRelated adds the warnings for the objects of a change set that depend on other objects. after has all of them.
+// warnRelated adds the warnings for the objects of a change set, which depend on other objects. after has all of them.
 func (p *impacts) warnRelated(ctx context.Context, all []change, after snapshot.View) {
 	var sentences []string
 	for _, c := range all {
@@ -203,10 +204,15 @@ func (p *impacts) warnRelated(ctx context.Context, all []change, after snapshot.
 			if p.opts.ImageWarnings != nil {
 				sentences = append(sentences, p.opts.ImageWarnings(after, now)...)
 			}
+		case *v1.IgnitionConfig:
+			old, _ := c.old.(*v1.IgnitionConfig)
+			sentences = append(sentences, p.opts.warningsOfConfig(ctx, after, now, old, true)...)
 		}
 	}
-	for _, text := range sentences {
-		warning.AddWarning(ctx, "", text)
+	for i, text := range sentences {
+		if !slices.Contains(sentences[:i], text) { // a host and its config may both be in the set
+			warning.AddWarning(ctx, "", text)
+		}
 	}
 }
 

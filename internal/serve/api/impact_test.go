@@ -430,6 +430,53 @@ func TestImpactOfBadInput(t *testing.T) {
 	}
 }
 
+// TestAConfigThatStopsIsToldBeforeItIsWritten: the impact of a config alone, of which Ignition stops on the live image
+// of a host, has the warning of its write, and so has that of the host together with the config, once.
+func TestAConfigThatStopsIsToldBeforeItIsWritten(t *testing.T) {
+	var inv *snapshot.Inventory
+	a := start(t, func(opts *Options) {
+		inv = opts.Inventory
+		opts.Decider = decide.New(decide.Options{Inventory: inv})
+		told := func(skews ...*decide.Skew) (sentences []string) {
+			for _, skew := range skews {
+				if skew != nil {
+					sentences = append(sentences, skew.String())
+				}
+			}
+			return sentences
+		}
+		opts.HostWarnings = func(view snapshot.View, h, _ *v1.BareMetalHost) []string {
+			return told(decide.On(opts.Decider, view, nil).SkewOf(snapshot.HostFrom(h)))
+		}
+		opts.ConfigWarnings = func(view snapshot.View, c *v1.IgnitionConfig) []string {
+			return told(decide.On(opts.Decider, view, nil).Skews(decide.Changed{Config: snapshot.ConfigFrom(c)}, 9)...)
+		}
+	})
+	live := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: "live"}, Status: v1.ISCSICdromStatus{
+		Phase: v1.PhaseReady, Distro: "coreos", KernelArgsApplied: []string{"ignition.config.url=http://192.0.2.1/api/v1/ignition"},
+	}}
+	value, _ := json.Marshal(live)
+	inv.Images().Put(kvstore.Item{Key: "g10/live", Revision: 1, Value: value})
+	x := host("x")
+	x.TypeMeta, x.Namespace, x.Spec.Image = metav1.TypeMeta{APIVersion: "v1", Kind: "BareMetalHost"}, "g10", "live"
+	c := selecting("c", goodSource+"kernel_arguments: {should_exist: [quiet]}\n")
+	c.TypeMeta, c.Namespace = metav1.TypeMeta{APIVersion: "v1", Kind: "IgnitionConfig"}, "g10"
+	diff := func(objects ...any) []string {
+		text, _ := json.Marshal(map[string]any{"apply": objects})
+		return a.must(http.StatusOK, "POST", impactPath, string(text)).warnings
+	}
+	stops := func(got []string) bool {
+		return len(got) == 1 && strings.Contains(got[0], "Ignition stops in the emergency shell")
+	}
+	if got := diff(x, c); !stops(got) {
+		t.Errorf("the host and the config: %q", got)
+	}
+	a.must(http.StatusCreated, "POST", hosts, x)
+	if got := diff(c); !stops(got) {
+		t.Errorf("the config alone: %q", got)
+	}
+}
+
 // TestAPendingImageIsNoWarning: a host whose image is not ready yet is no warning, in the answer to a write and in a
 // change set; an image that is missing is one.
 func TestAPendingImageIsNoWarning(t *testing.T) {

@@ -67,7 +67,7 @@ type Options struct {
 	// nil for a new one. A config is stored by then, unless the write is a dry run.
 	HostWarnings   func(view snapshot.View, host, old *v1.BareMetalHost) []string
 	ImageWarnings  func(view snapshot.View, cdrom *v1.ISCSICdrom) []string
-	ConfigWarnings func(*v1.IgnitionConfig) []string
+	ConfigWarnings func(view snapshot.View, config *v1.IgnitionConfig) []string
 	// Render merges a config with those that it refers to (remote.Renderer), Templates renders
 	// templates, and Inventory has the templates and hosts. The subresource rendered of
 	// IgnitionConfigs needs all of them.
