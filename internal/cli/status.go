@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -174,10 +175,7 @@ func (s *statusCommand) explain(ctx context.Context, status *hostStatus) error {
 	if b := answer.Boot; b != nil && b.Error != "" {
 		status.Attention = append(status.Attention, "the boot script fails: "+b.Error)
 	}
-	isTold := func(reason string) bool { // by ConfigMatched
-		return slices.ContainsFunc(status.Attention, func(s string) bool { return strings.HasSuffix(s, reason) })
-	}
-	if b := answer.Boot; b != nil && b.NoConfig != "" && !isTold(b.NoConfig) {
+	if b := answer.Boot; b != nil && b.NoConfig != "" && !status.tells(b.NoConfig) {
 		status.Attention = append(status.Attention, b.NoConfig)
 	}
 	if w := answer.Winner; w != nil {
@@ -241,7 +239,7 @@ func (s *statusCommand) events(ctx context.Context, host *v1.BareMetalHost, stat
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(e v1.Event) bool { return e.Reason == decide.ReasonDestroysData })
 	slices.SortFunc(list.Items, func(a, b v1.Event) int { return b.LastTimestamp.Compare(a.LastTimestamp.Time) })
-	status.addEvents(list.Items[:min(len(list.Items), maxEvents)], time.Now())
+	status.addEvents(list.Items[:min(len(list.Items), maxEvents)], host.Status.Conditions, time.Now())
 	return nil
 }
 
@@ -249,15 +247,24 @@ func (s *statusCommand) events(ctx context.Context, host *v1.BareMetalHost, stat
 // say what lasts.
 const recent = 10 * time.Minute
 
-// addEvents adds warnings, newest first. Alarms need attention as long as there are.
-func (s *hostStatus) addEvents(events []v1.Event, now time.Time) {
+// addEvents adds warnings, newest first. Alarms need attention as long as there are, and the event of a condition as
+// long as that is False, which its own message says.
+func (s *hostStatus) addEvents(events []v1.Event, conditions []metav1.Condition, now time.Time) {
+	events = slices.DeleteFunc(events, func(e v1.Event) bool { return s.tells(e.Message) })
 	for _, e := range events {
 		text, list := "event "+e.Reason+", "+ago(&e.LastTimestamp, now)+": "+e.Message, &s.Attention
-		if now.Sub(e.LastTimestamp.Time) > recent && decide.IsOfOneRequest(e.Reason) {
+		isOld := now.Sub(e.LastTimestamp.Time) > recent && decide.IsOfOneRequest(e.Reason)
+		c := meta.FindStatusCondition(conditions, decide.ConditionOf(e.Reason))
+		if isOld || c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Before(&e.LastTimestamp) {
 			list = &s.Earlier
 		}
 		*list = append(*list, text)
 	}
+}
+
+// tells reports whether a line of what needs attention ends with a message, such as that of a condition.
+func (s *hostStatus) tells(message string) bool {
+	return slices.ContainsFunc(s.Attention, func(line string) bool { return strings.HasSuffix(line, message) })
 }
 
 // write writes the status for a person.

@@ -72,16 +72,24 @@ Nothing needs attention.
 }
 
 // TestStatusOfPastRequests: a request that was refused some time ago, such as a test with curl, needs no attention.
-// An alarm does.
+// Neither does the event of a condition that is True since, and that of a condition that is False is told by it. An
+// alarm does.
 func TestStatusOfPastRequests(t *testing.T) {
 	now := time.Now()
 	event := func(reason string, age time.Duration) v1.Event {
 		return v1.Event{Reason: reason, LastTimestamp: metav1.NewTime(now.Add(-age)), Message: "m"}
 	}
 	s := &hostStatus{Host: "rack/a"}
+	s.Attention = []string{"ConfigReadable is False (IgnitionStops): it stops"}
+	mended := event("ImageUnavailable", 2*time.Minute)
+	told := event("IgnitionStops", time.Minute)
+	mended.Message, told.Message = "of before", "it stops"
 	s.addEvents([]v1.Event{
-		event(decide.ReasonClaimRefused, time.Minute), event(decide.ReasonClaimRefused, 23*time.Minute),
-		event(decide.ReasonNeighborMismatch, 23*time.Minute), event("DownloadFailed", time.Hour),
+		event(decide.ReasonClaimRefused, time.Minute), told, event(decide.ReasonImageUnavailable, 30*time.Second),
+		mended, event(decide.ReasonClaimRefused, 23*time.Minute), event(decide.ReasonNeighborMismatch, 23*time.Minute),
+		event("DownloadFailed", time.Hour),
+	}, []metav1.Condition{
+		{Type: v1.ConditionImageReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
 	}, now)
 	var b strings.Builder
 	if err := s.write(&b, now); err != nil {
@@ -89,11 +97,14 @@ func TestStatusOfPastRequests(t *testing.T) {
 	}
 	want := `
 Needs attention:
+- ConfigReadable is False (IgnitionStops): it stops
 - event ClaimRefused, 60s ago: m
+- event ImageUnavailable, 30s ago: m
 - event NeighborMismatch, 23m ago: m
 - event DownloadFailed, 60m ago: m
 
 Earlier warnings:
+- event ImageUnavailable, 2m ago: of before
 - event ClaimRefused, 23m ago: m
 `
 	if got := b.String(); !strings.HasSuffix(got, want) {

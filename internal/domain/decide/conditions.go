@@ -36,6 +36,22 @@ const ReasonNotRendered = "NotRendered"
 // would destroy data.
 const ReasonDestroysData = "WouldDestroyData"
 
+// ConditionOf returns the type of the condition that is False for a reason, of which there is an event then; "": there
+// is none.
+func ConditionOf(reason string) string {
+	switch reason {
+	case ReasonDuplicate:
+		return v1.ConditionIdentityUnique
+	case ReasonNoConfig, reasonConfigLost, reasonNotCompiled, reasonOtherType, ReasonNotRendered:
+		return v1.ConditionConfigMatched
+	case reasonMissing, ReasonImagePending, reasonUnavailable:
+		return v1.ConditionImageReady
+	case reasonIgnitionLate, reasonStops:
+		return v1.ConditionConfigReadable
+	}
+	return ""
+}
+
 // Condition is the value of a condition of a host.
 type Condition struct {
 	// Type is the name in a status, and Kind the one in the snapshot.
