@@ -81,6 +81,9 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 	case config == nil:
 		c.Reason = ReasonNoConfig
 		c.Message = "no IgnitionConfig matches this host; give one a selector that holds for it, or default: true"
+		if view.IsIsland(h.Namespace) {
+			c.Message += "; the namespace " + h.Namespace + " is an island, so only its own configs reach this host"
+		}
 	case len(config.Artifact) == 0:
 		c.Reason = reasonNotCompiled
 		c.Message = "IgnitionConfig " + config.Ref.String() + " matches by " + tier.String() +

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strings"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -24,5 +25,20 @@ func TestNotCompiled(t *testing.T) {
 			got.Message != "IgnitionConfig g10/coreos-builder matches by labels and "+want {
 			t.Errorf("%s: %+v", phase, got)
 		}
+	}
+}
+
+// TestConditionsNameTheIsland: a host without a config is told that its namespace is an island.
+func TestConditionsNameTheIsland(t *testing.T) {
+	l := &lab{}
+	l.host("a", "node", "", "10.0.0.1")
+	l.config("b", "for-all", Ignition, sel{Default: true})
+	inv := l.inventory(t)
+	mark(inv, "a", "island", "true")
+	d := New(Options{Inventory: inv})
+	view := d.opts.Inventory.View()
+	got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "a", Name: "node"}))
+	if got.Met || !strings.HasSuffix(got.Message, "; the namespace a is an island, so only its own configs reach this host") {
+		t.Errorf("%+v", got)
 	}
 }
