@@ -1318,6 +1318,13 @@ func schema_glowplug_api_v1_HardwareDisk(ref common.ReferenceCallback) common.Op
 							Format:      "int64",
 						},
 					},
+					"partitionTableLength": {
+						SchemaProps: spec.SchemaProps{
+							Description: "partitionTableLength is the number of partitions that a gpt has room for, as sfdisk says it; 0 where it is 128 or unknown. Metal3 does not have this field.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"content": {
 						SchemaProps: spec.SchemaProps{
 							Description: "content is what the whole disk contains. It can be there beside a partition table: blkid takes the begin of some file systems for one. Metal3 does not have this field.",

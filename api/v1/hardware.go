@@ -128,6 +128,10 @@ type HardwareDisk struct {
 	// lastSector is the last usable sector, see firstSector.
 	// +optional
 	LastSector int64 `json:"lastSector,omitempty"`
+	// partitionTableLength is the number of partitions that a gpt has room for, as sfdisk says it; 0
+	// where it is 128 or unknown. Metal3 does not have this field.
+	// +optional
+	PartitionTableLength int64 `json:"partitionTableLength,omitempty"`
 	// content is what the whole disk contains. It can be there beside a partition table: blkid takes
 	// the begin of some file systems for one. Metal3 does not have this field.
 	// +optional

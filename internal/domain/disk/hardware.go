@@ -39,7 +39,7 @@ func ofDisk(s *v1.HardwareDisk) Disk {
 	d := Disk{
 		Path: s.Name, Model: s.Model, Serial: s.SerialNumber, WWN: s.WWN, Size: s.SizeBytes, Rotational: s.Rotational,
 		SectorSize: cmp.Or(s.SectorBytes, defaultSector), Table: cmp.Or(s.PartitionTable, TableUnknown),
-		First: s.FirstSector, Last: s.LastSector,
+		First: s.FirstSector, Last: s.LastSector, Entries: int(s.PartitionTableLength),
 	}
 	if d.Table == tableNone {
 		d.Table = TableNone
@@ -81,6 +81,7 @@ func (d *Disk) hardware() v1.HardwareDisk {
 	h := v1.HardwareDisk{
 		Name: d.Path, AlternateNames: slices.Clone(d.Aliases), Model: d.Model, SerialNumber: d.Serial, WWN: d.WWN,
 		SizeBytes: d.Size, Rotational: d.Rotational, SectorBytes: d.SectorSize, FirstSector: d.First, LastSector: d.Last,
+		PartitionTableLength: int64(d.Entries),
 	}
 	if d.Table == TableUnknown || d.Rounded {
 		return h

@@ -138,6 +138,8 @@ func (d *Disk) check() error {
 	switch {
 	case !path.IsAbs(d.Path) || len(d.Path) > maxName || d.Path == "/":
 		return errors.New("its path has to be that of a device, such as /dev/sda")
+	case d.Entries < 0 || d.Entries > maxEntries:
+		return fmt.Errorf("a partition table of %d entries cannot be planned: want at most %d", d.Entries, maxEntries)
 	case d.Size < 0 || d.Size > maxSize:
 		return fmt.Errorf("a size of %d bytes cannot be", d.Size)
 	case d.SectorSize != 512 && d.SectorSize != 4096:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/disk"
 )
 
 const lsblk = `{"blockdevices":[
@@ -59,6 +60,19 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReportKeepsTheLengthOfTheTable: a plan for the host knows how many partitions its table has room for.
+func TestReportKeepsTheLengthOfTheTable(t *testing.T) {
+	table := strings.Replace(sfdisk, `"unit"`, `"table-length":"4","unit"`, 1)
+	details, err := Read([]byte(`{"lsblk":` + lsblk + `,"sfdisk":[` + table + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := disk.OfHardware(details)
+	if err != nil || facts.Disks[0].Entries != 4 {
+		t.Errorf("%+v, %v", facts, err)
+	}
+}
+
 // TestBadReports: each mistake, and each attempt to store too much, has its error.
 func TestBadReports(t *testing.T) {
 	var disks []string
@@ -74,6 +88,7 @@ func TestBadReports(t *testing.T) {
 		`{"lsblk":` + lsblk + `,"memoryKiB":"much"}`:                                                                              "the report cannot be read",
 		`{"lsblk":` + lsblk + `,"hostname":"a\u001b[2J"}`:                                                                         "control characters",
 		`{"storage":[{"name":"/dev/sda","model":"` + strings.Repeat("x", 300) + `"}]}`:                                            "longer than 256 bytes",
+		`{"storage":[{"name":"/dev/sda","partitionTableLength":-1}]}`:                                                             "a partition table of -1 entries",
 		`{"storage":[{"name":"sda"}]}`:                                                                                            "has to be that of a device",
 		`{"storage":[` + strings.Join(disks, ",") + `]}`:                                                                          "at most 64 KiB are kept",
 		`{"storage":[` + strings.Repeat(`{"name":"/dev/a"},`, 300) + `{"name":"/dev/b"}]}`:                                        "storage",
