@@ -219,7 +219,7 @@ func (m *machine) boot(config []byte) (stage, log string, err error) {
 	return "", "", nil
 }
 
-// found is what blkid says of a partition or a disk.
+// found is what blkid says of a partition or a disk, with the label as libblkid reads it.
 type found struct {
 	Start, Size       int64
 	Label, Type, UUID string
@@ -248,7 +248,7 @@ func (m *machine) state(device string) map[int]found {
 	for _, p := range dump.PartitionTable.Partitions {
 		var number int
 		_, _ = fmt.Sscanf(strings.TrimPrefix(p.Node, device), "p%d", &number)
-		state[number] = m.probe(p.Node, found{Start: p.Start, Size: p.Size, Label: p.Name})
+		state[number] = m.probe(p.Node, found{Start: p.Start, Size: p.Size, Label: strings.TrimRight(p.Name, " ")})
 	}
 	return state
 }
