@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,9 +38,12 @@ type Options[K comparable] struct {
 	// List queues every key that there is, by calling enqueue; nil: there is none at a
 	// start. It is called at each start of Run, and again after a pause where it fails.
 	List func(ctx context.Context, enqueue func(K)) error
-	// LowPriority reports whether a key always waits until no other key is queued; nil: no
+	// LowPriority reports whether a key always waits until no other key of its group is queued; nil: no
 	// key does. EnqueueLow queues any key like that.
 	LowPriority func(K) bool
+	// Group returns the group of a key; nil: there is one group. The groups with queued keys take turns,
+	// so that many keys of one do not delay those of another.
+	Group func(K) string
 	// Workers is the number of reconcilers that run at the same time; 0 is 1.
 	Workers int
 	// Timeout ends the context of one reconcile; 0: there is no limit.
@@ -78,6 +80,9 @@ func New[K comparable](opts Options[K]) *Controller[K] {
 	if opts.RetryMax == 0 {
 		opts.RetryMax = DefaultRetryMax
 	}
+	if opts.Group == nil {
+		opts.Group = func(K) string { return "" }
+	}
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller[K]{opts: opts, low: map[K]bool{}}
 	opts.Metrics.register(opts.Name, c.Pending)
@@ -94,7 +99,7 @@ func (c *Controller[K]) EnqueueAfter(key K, pause time.Duration) {
 	c.enqueue(key, pause, false)
 }
 
-// EnqueueLow queues a key with low priority: it waits until no other key is queued. Enqueue
+// EnqueueLow queues a key with low priority: it waits until no other key of its group is queued. Enqueue
 // and EnqueueAfter raise the priority.
 func (c *Controller[K]) EnqueueLow(key K) { c.enqueue(key, 0, true) }
 
@@ -160,10 +165,10 @@ func (c *Controller[K]) isLow(key K) bool {
 
 func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](c.opts.RetryMin, c.opts.RetryMax)
-	config := workqueue.TypedQueueConfig[K]{Queue: &priorityQueue[K]{isLow: c.isLow}}
+	queue := &turns[K]{group: c.opts.Group, isLow: c.isLow, queues: map[string]*priorityQueue[K]{}}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
-			Queue: workqueue.NewTypedWithConfig(config),
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Queue: queue}),
 		}),
 	})
 }
@@ -313,48 +318,4 @@ func (m *Metrics) reconciled(name string, took, requeueAfter time.Duration, err 
 	}
 	m.reconciles.WithLabelValues(name, result).Inc()
 	m.seconds.WithLabelValues(name).Observe(took.Seconds())
-}
-
-// priorityQueue is a queue of client-go's that returns keys of low priority after all
-// others, each in the order in which they came.
-type priorityQueue[K comparable] struct {
-	isLow         func(K) bool
-	normal, later []K
-}
-
-// Touch is called for a key that is queued already. It keeps its place, unless its
-// priority has become normal.
-func (q *priorityQueue[K]) Touch(key K) {
-	if len(q.later) == 0 || q.isLow(key) {
-		return
-	}
-	if i := slices.Index(q.later, key); i >= 0 {
-		q.later = slices.Delete(q.later, i, i+1)
-		q.normal = append(q.normal, key)
-	}
-}
-
-// Push adds a key.
-func (q *priorityQueue[K]) Push(key K) {
-	if q.isLow(key) {
-		q.later = append(q.later, key)
-		return
-	}
-	q.normal = append(q.normal, key)
-}
-
-// Len returns the number of keys.
-func (q *priorityQueue[K]) Len() int { return len(q.normal) + len(q.later) }
-
-// Pop removes the next key and returns it.
-func (q *priorityQueue[K]) Pop() K {
-	from := &q.normal
-	if len(*from) == 0 {
-		from = &q.later
-	}
-	key := (*from)[0]
-	var zero K
-	(*from)[0] = zero // so that the array does not keep it
-	*from = (*from)[1:]
-	return key
 }

@@ -153,6 +153,35 @@ func TestLowPriorityWaitsForAllOthers(t *testing.T) {
 	})
 }
 
+// TestGroupsTakeTurns: a key waits for at most one of each other group, whatever their priorities.
+func TestGroupsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		c := New(Options[string]{
+			Group: func(key string) string { return key[:1] },
+			Reconcile: func(_ context.Context, key string) (time.Duration, error) {
+				order = append(order, key)
+				time.Sleep(time.Second)
+				return 0, nil
+			},
+		})
+		run(t, c)
+		for _, key := range []string{"a1", "a2", "a3", "a4"} {
+			c.Enqueue(key)
+			synctest.Wait()
+		}
+		for _, key := range []string{"b1", "b2", "c1"} {
+			c.EnqueueLow(key)
+		}
+		c.Enqueue("b2")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"a1", "a2", "b2", "c1", "a3", "b1", "a4"}; !slices.Equal(order, want) || c.Pending() != 0 {
+			t.Errorf("reconciled %v, %d pending; want %v, 0", order, c.Pending(), want)
+		}
+	})
+}
+
 // TestRunAgainListsAgain: a list that fails or panics is tried again. A server that holds
 // its lease once more begins with all keys, and one that does not hold it queues none.
 func TestRunAgainListsAgain(t *testing.T) {

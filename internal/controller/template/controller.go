@@ -99,6 +99,7 @@ func New(opts Options) *Controller {
 			enqueue(everyHost)
 			return nil
 		},
+		Group: func(host Ref) string { return host.Namespace },
 		// Half of the processors are left to the requests of machines.
 		Workers: max(1, runtime.GOMAXPROCS(0)/2),
 		Metrics: opts.Metrics, Logger: opts.Logger,
