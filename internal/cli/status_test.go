@@ -88,9 +88,9 @@ func TestStatusOfPastRequests(t *testing.T) {
 		event(decide.ReasonClaimRefused, time.Minute), told, event(decide.ReasonImageUnavailable, 30*time.Second),
 		mended, event(decide.ReasonClaimRefused, 23*time.Minute), event(decide.ReasonNeighborMismatch, 23*time.Minute),
 		event("DownloadFailed", time.Hour),
-	}, []metav1.Condition{
-		{Type: v1.ConditionImageReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
-	}, now)
+	}, []metav1.Condition{{
+		Type: v1.ConditionImageReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+	}}, now)
 	var b strings.Builder
 	if err := s.write(&b, now); err != nil {
 		t.Fatal(err)

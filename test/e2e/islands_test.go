@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestIslandsOutlastCrashes has two servers on one NATS server: the RoleBinding that one of them stores makes an island on
-// both. It is one after a kill -9, and without the binding, until an administrator takes away the mark.
+// TestIslandsOutlastCrashes has two servers on one NATS server: the RoleBinding that one of them stores makes an island
+// on both. It is one after a kill -9, and without the binding, until an administrator takes away the mark.
 func TestIslandsOutlastCrashes(t *testing.T) {
 	needs(t)
 	nats := newNATS(t)

@@ -57,7 +57,7 @@ func noConfig(image *snapshot.Image, host *snapshot.Host) string {
 
 // otherType says that a host boots an image whose kernel arguments ask this server for a config of a type of which the
 // host has none, while it has one of the other type; "": they do not.
-func (d *Decider) otherType(view snapshot.View, image *snapshot.Image, h *snapshot.Host) string {
+func otherType(d *Decider, view snapshot.View, image *snapshot.Image, h *snapshot.Host) string {
 	typ, argument := askedType(bootArguments(h, image))
 	if typ == "" || d.Assigned(view, h, typ) != nil {
 		return ""

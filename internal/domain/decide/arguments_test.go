@@ -10,7 +10,8 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// TestExplainedArguments: explain has all kernel arguments of an image, with the origin of each, and says where none of them, nor one of the host, tells the system where its config is.
+// TestExplainedArguments: explain has all kernel arguments of an image, with the origin of each, and says where none of
+// them, nor one of the host, tells the system where its config is.
 func TestExplainedArguments(t *testing.T) {
 	const url = "ignition.config.url=http://192.0.2.1/api/v1/ignition"
 	const missing = "no argument tells it"
@@ -60,8 +61,8 @@ func TestExplainedArguments(t *testing.T) {
 	}
 }
 
-// TestImagesThatAskForAnotherType: an installer that asks for a Kickstart does nothing with the Ignition config that its
-// host has, and the other way around. The condition of the host and explain say so.
+// TestImagesThatAskForAnotherType: an installer that asks for a Kickstart does nothing with the Ignition config that
+// its host has, and the other way around. The condition of the host and explain say so.
 func TestImagesThatAskForAnotherType(t *testing.T) {
 	const kickstart, ignition = "inst.ks=http://192.0.2.1/api/v1/kickstart", "ignition.config.url=http://192.0.2.1/api/v1/ignition"
 	for name, c := range map[string]struct {

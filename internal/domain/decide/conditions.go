@@ -98,7 +98,7 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 		}
 	}
 	if image := view.Image(h.Image); c.Met && image != nil {
-		if other := d.otherType(view, image, h); other != "" {
+		if other := otherType(d, view, image, h); other != "" {
 			c.Met, c.Reason, c.Message = false, reasonOtherType, other
 		}
 	}

@@ -119,7 +119,7 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 	}
 	if b.Image != nil {
 		e.Image, e.Arguments = b.Image.Ref.String(), explainArguments(b.Image, b.Host)
-		e.NoConfig = cmp.Or(noConfig(b.Image, b.Host), d.otherType(d.opts.Inventory.View(), b.Image, b.Host))
+		e.NoConfig = cmp.Or(noConfig(b.Image, b.Host), otherType(d, d.opts.Inventory.View(), b.Image, b.Host))
 		e.Release, e.MaxIgnition = b.Image.Release, b.Image.MaxIgnition
 	}
 	if b.Err != nil {

@@ -110,7 +110,8 @@ const (
 )
 
 // ExplainedArgument is a kernel argument, and where it is from: the boot entries of the image itself, FromDefault, of
-// the distribution, or kernelArgs of the image or the host. In those of a host, ${glowplug} stands for the URL of the server.
+// the distribution, or kernelArgs of the image or the host. In those of a host, ${glowplug} stands for the URL of the
+// server.
 type ExplainedArgument struct {
 	Argument string `json:"argument"`
 	From     string `json:"from"`
