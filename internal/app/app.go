@@ -240,7 +240,7 @@ func (a builder) openStore(ctx context.Context) error {
 // openDecider makes the decision about machines, and the controllers that use it.
 func (a builder) openDecider() error {
 	a.rendered = rendering.New(rendering.Options{
-		Inventory: a.inventory, Secret: a.secrets.Value, Registerer: a.metrics,
+		Inventory: a.inventory, Secret: a.secrets.Value, Server: a.httpURL(), Registerer: a.metrics,
 	})
 	a.onClose(a.rendered.Close)
 	a.decider = decide.New(decide.Options{

@@ -118,8 +118,8 @@ func (a builder) portal() netip.AddrPort {
 	return netip.AddrPortFrom(addr, a.portalPort())
 }
 
-// httpURL returns the URL of this server in the kernel arguments of images: --http-url,
-// else plain HTTP at an own address.
+// httpURL returns the URL of this server in the kernel arguments of images and in templates:
+// --http-url, else plain HTTP at an own address; "": there is no plain HTTP.
 func (a builder) httpURL() string {
 	if a.settings.HTTPURL != "" {
 		return a.settings.HTTPURL

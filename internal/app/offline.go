@@ -20,6 +20,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/rbac"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
@@ -37,7 +38,7 @@ func Offline(isolation snapshot.Isolation, paths ...string) (d *decide.Decider, 
 	if err != nil {
 		return nil, nil, err
 	}
-	renderer := rendering.New(rendering.Options{Inventory: inv})
+	renderer := rendering.New(rendering.Options{Inventory: inv, Server: domaintemplate.PlaceholderServer})
 	d = decide.New(decide.Options{Inventory: inv, Renderer: renderer})
 	return d, problems, nil
 }

@@ -147,7 +147,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"address, or address:port, that machines are told for iSCSI (default: the one they reached this server at)")
 	fs.StringVar(&o.HTTPURL, "http-url", "",
 		"URL of this server as machines reach it (default: in scripts the address that a machine asked at, in kernel "+
-			"arguments of images an address of this server)")
+			"arguments of images and in templates an address of this server)")
 	fs.BoolVar(&o.ConfigsOverHTTPS, "configs-over-https", false, "serve configs over HTTPS alone: over plain HTTP, "+
 		"Ignition gets a config that refers it to HTTPS, with the CA of the server, and other installers get 403")
 	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu",

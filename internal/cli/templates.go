@@ -9,6 +9,7 @@ import (
 	"glowplug/internal/app"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/manifest"
 	"glowplug/internal/store/snapshot"
 )
@@ -130,7 +131,9 @@ func compileTemplate(stdout, stderr io.Writer, name, hostFile string, src compil
 	if err != nil {
 		return err
 	}
-	rendered := t.Render(host.Facts())
+	facts := host.Facts()
+	facts.Server = template.PlaceholderServer
+	rendered := t.Render(facts)
 	text := []byte(src.Config)
 	if rendered.Text != nil {
 		text, name = rendered.Text, name+" rendered for "+host.Ref.String()

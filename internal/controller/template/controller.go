@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -165,8 +166,8 @@ type HostRendering struct {
 	compile.Rendering
 }
 
-// Preview renders every template of an inventory for its hosts, and calls yield with each
-// rendering, in the order of configs and hosts.
+// Preview renders every template of an inventory for its hosts, with a placeholder for the URL of the
+// server, and calls yield with each rendering, in the order of configs and hosts.
 func Preview(inv *snapshot.Inventory, decider *decide.Decider, yield func(*HostRendering)) {
 	view := inv.View()
 	hosts := view.Hosts()
@@ -187,7 +188,9 @@ func Preview(inv *snapshot.Inventory, decider *decide.Decider, yield func(*HostR
 			continue // the check of the source reports the error
 		}
 		for _, h := range given[c.Ref] {
-			made := t.Render(h.Facts())
+			facts := h.Facts()
+			facts.Server = template.PlaceholderServer
+			made := t.Render(facts)
 			if c.Stack != nil {
 				made.LayOver(c.Name, c.Stack.Layers, view.Layers(c.Namespace))
 			}

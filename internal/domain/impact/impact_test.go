@@ -161,6 +161,9 @@ func (a author) compile(c, before *v1.IgnitionConfig) {
 		text = fmt.Sprintf("text\nreboot # %d\n", a.IntN(3))
 	case isTemplate && a.chance(25):
 		text = `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"{{ .Labels.role }}"}]}}` // not absolute
+	case isTemplate && a.chance(20):
+		text = fmt.Sprintf(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/{{ .Labels.role }}",`+
+			`"contents":{"source":"{{ .Server }}/%d"}}]}}`, a.IntN(3))
 	case isTemplate && a.chance(60):
 		text = `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/{{ secret ` + pick(a, ofSecrets...) +
 			` }}"}]}}`
@@ -439,7 +442,7 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 		inv := snapshot.New(snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		w.load(t, inv)
 		value := func(namespace, name, key string) (string, error) { return w.vault().Value(namespace, name, key) }
-		renderer := rendering.New(rendering.Options{Inventory: inv, Secret: value})
+		renderer := rendering.New(rendering.Options{Inventory: inv, Secret: value, Server: "http://10.0.0.1:8082"})
 		d := decide.New(decide.Options{Inventory: inv, Renderer: renderer})
 		view := inv.View()
 		before := ask(d, view, w.vault())

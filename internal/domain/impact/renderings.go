@@ -35,9 +35,19 @@ func earlierOf(d *decide.Decider) earlierRendering {
 	return func(*snapshot.Config, *snapshot.Host) *snapshot.Config { return nil }
 }
 
+// serverOf returns the URL of the server in its renderings; "": it is not known.
+func serverOf(d *decide.Decider) string {
+	if cache, ok := d.Renderer().(interface{ Server() string }); ok {
+		return cache.Server()
+	}
+	return ""
+}
+
 // renderings renders the templates of a view. It implements decide.Renderer.
 type renderings struct {
 	view snapshot.View
+	// server is the URL of the server.
+	server string
 	// ended reports whether nobody waits for the impact any more.
 	ended   func() bool
 	earlier earlierRendering
@@ -145,7 +155,7 @@ func (r *renderings) execute(config *snapshot.Config, facts *template.Facts) (ar
 		}
 	}()
 	within := *facts
-	within.Ended = r.ended
+	within.Ended, within.Server = r.ended, r.server
 	parsed, known := r.parsed[config]
 	if !known {
 		parsed, _ = config.ParseTemplate()

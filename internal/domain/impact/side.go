@@ -43,7 +43,7 @@ type answerKey struct {
 func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]bool, options sideOptions,
 	ended func() bool, earlier earlierRendering, vault Vault) side {
 	r := newRenderings(view, ended, earlier)
-	r.vault = vault
+	r.vault, r.server = vault, serverOf(d)
 	return side{
 		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, vault: vault, renderings: r,
 		answers: map[answerKey]served{}, without: map[snapshot.Ref]snapshot.View{},

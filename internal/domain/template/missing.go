@@ -52,6 +52,9 @@ func (l *lookup) ofHost(isKnown bool) (message, hint string) {
 	if !isKnown {
 		return fmt.Sprintf("there is no .%s", clip(l.key)), "a template can name " + names(l.of, known)
 	}
+	if l.key == "Server" {
+		return "the server does not know its own URL", "start it with --http-url" + or(", or write ", l.get())
+	}
 	who := "the host has no "
 	if l.isUnknown() {
 		who = "the machine has no "

@@ -7,7 +7,7 @@ import (
 
 func TestMissingKeys(t *testing.T) {
 	const (
-		host  = "$.Hostname, $.IP, $.MAC, $.Namespace, $.Name, $.Labels, $.Annotations, $.NICs"
+		host  = "$.Hostname, $.IP, $.MAC, $.Namespace, $.Name, $.Labels, $.Annotations, $.NICs, $.Server"
 		label = "set it on the host, or let the template do without: "
 	)
 	ofHost := strings.ReplaceAll(host, "$", "")
@@ -122,6 +122,8 @@ func TestMissingKeysOfUnknownMachine(t *testing.T) {
 	for _, c := range []struct{ source, message, hint string }{
 		{"{{.Name}}", "line 1:3: the machine has no Name",
 			`add a BareMetalHost for the machine, or write {{ get . "Name" | default "…" }}`},
+		{"{{.Server}}", "line 1:3: the server does not know its own URL",
+			`start it with --http-url, or write {{ get . "Server" | default "…" }}`},
 		{"{{.Labels.site}}", `line 1:10: .Labels.site: there is no "site"`,
 			`add a BareMetalHost for the machine, or let the template do without: {{ get .Labels "site" | default "…" }}`},
 	} {

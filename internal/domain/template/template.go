@@ -132,11 +132,17 @@ type Facts struct {
 	Annotations map[string]string
 	// NICs are the further network cards of spec.nics.
 	NICs []NIC
+	// Server is the URL at which machines reach the server, without a slash at its end. It is one for all that a
+	// server renders, and no part of Key.
+	Server string `json:"-"`
 	// Secret returns the value of a key of a Secret; nil: the template gets a placeholder for each value.
 	Secret func(name, key string) (string, error) `json:"-"`
 	// Ended reports whether nobody waits for the result any more: the rendering fails then; nil: it is awaited.
 	Ended func() bool `json:"-"`
 }
+
+// PlaceholderServer stands for the URL of the server wherever no server renders.
+const PlaceholderServer = "http://glowplug.invalid:8082"
 
 // IsOver reports whether nobody waits for what is rendered with these facts.
 func (f *Facts) IsOver() bool { return f.Ended != nil && f.Ended() }
@@ -144,7 +150,7 @@ func (f *Facts) IsOver() bool { return f.Ended != nil && f.Ended() }
 // NIC is a network card. An empty text is not known.
 type NIC struct{ MAC, IP, Hostname string }
 
-// Key identifies facts: a template renders the same text for the same key.
+// Key identifies facts: on one server a template renders the same text for the same key.
 type Key [sha256.Size]byte
 
 // Key hashes the facts.
@@ -154,7 +160,7 @@ func (f *Facts) Key() Key {
 }
 
 // known are the facts, as a template names them.
-var known = []string{"Hostname", "IP", "MAC", "Namespace", "Name", "Labels", "Annotations", "NICs"}
+var known = []string{"Hostname", "IP", "MAC", "Namespace", "Name", "Labels", "Annotations", "NICs", "Server"}
 
 // data is what the template is given: maps, so that a fact that is not known is a
 // missing key.
@@ -162,6 +168,7 @@ func (f *Facts) data() map[string]any {
 	out := map[string]any{"Labels": values(f.Labels), "Annotations": values(f.Annotations)}
 	for key, value := range map[string]string{
 		"Hostname": f.Hostname, "IP": f.IP, "MAC": f.MAC, "Namespace": f.Namespace, "Name": f.Name,
+		"Server": f.Server,
 	} {
 		put(out, key, value)
 	}

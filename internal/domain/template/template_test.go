@@ -13,6 +13,7 @@ func full() *Facts {
 		Labels:      map[string]string{"role": "worker", "topology.kubernetes.io/zone": "a"},
 		Annotations: map[string]string{"owner": "ops: team \"a\""},
 		NICs:        []NIC{{MAC: "52:54:00:12:34:57", IP: "10.0.0.2", Hostname: "node-1-data"}, {MAC: "52:54:00:12:34:58"}},
+		Server:      "http://192.168.10.2:8082",
 	}
 }
 
@@ -36,6 +37,8 @@ func TestRender(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"every fact", "{{.Hostname}} {{.IP}} {{.MAC}} {{.Namespace}} {{.Name}} {{.Labels.role}} {{.Annotations.owner}}",
 			`Node-1.example.org 192.168.10.21 52:54:00:12:34:56 rack-a node-1 worker ops: team "a"`},
+		{"the URL of the server", "{{.Server}}/a{{range .NICs}} {{$.Server}}{{end}}",
+			"http://192.168.10.2:8082/a http://192.168.10.2:8082 http://192.168.10.2:8082"},
 		{"cards", "{{range $i, $n := .NICs}}{{$i}} {{.MAC}} {{get . \"IP\" | default \"dhcp\"}}\n{{end}}",
 			"0 52:54:00:12:34:57 10.0.0.2\n1 52:54:00:12:34:58 dhcp\n"},
 		{"a card by number", "{{(index .NICs 0).Hostname}}", "node-1-data"},

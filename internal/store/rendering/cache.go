@@ -66,6 +66,8 @@ type Options struct {
 	Render func(*compile.Template, *template.Facts) compile.Rendering
 	// Secret returns the value of a key of a Secret in a namespace; nil: there are no Secrets.
 	Secret func(namespace, name, key string) (string, error)
+	// Server is the URL at which machines reach this server; "": it is not known.
+	Server string
 	// Registerer takes the metrics; nil: nothing is counted.
 	Registerer prometheus.Registerer
 }
@@ -117,6 +119,9 @@ func (c *Cache) Close() {
 	c.mu.Unlock()
 	c.running.Wait()
 }
+
+// Server returns the URL of this server in renderings.
+func (c *Cache) Server() string { return c.opts.Server }
 
 // Busy reports whether a rendering waits for a slot or has one.
 func (c *Cache) Busy() bool {

@@ -70,6 +70,43 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 	}
 }
 
+// A template has the URL of the server that renders it, for whichever machine: each of two servers gives its own, and
+// one that does not know its URL refuses the template.
+func TestATemplateHasTheURLOfItsServer(t *testing.T) {
+	config, h := kickstart(`url --url={{ .Server }}/iso{{ secret "a" "b" }}`+"\n"), node(1)
+	ofRole := h.Facts()
+	ofRole.Labels = map[string]string{"role": "x"}
+	hashes := map[string]bool{}
+	for _, url := range []string{"http://10.0.0.1:8082", "https://boot.example.com"} {
+		c := New(Options{Server: url, Secret: func(_, _, _ string) (string, error) { return "", nil }})
+		defer c.Close()
+		for name, machine := range map[string]struct {
+			host  *snapshot.Host
+			facts *template.Facts
+		}{
+			"a host": {h, nil}, "a host with a role": {h, ofRole}, "an unknown machine": {nil, &template.Facts{IP: "10.0.0.9"}},
+		} {
+			for range 2 { // the second answer may be cached
+				out, err := c.Render(config, machine.host, machine.facts, decide.Asker{Reveal: true})
+				if err != nil || string(out.Artifact) != "url --url="+url+"/iso\n" {
+					t.Errorf("%s: %+v %v, want %s", name, out, err, url)
+					continue
+				}
+				hashes[out.Hash] = true
+			}
+		}
+	}
+	if len(hashes) != 2 {
+		t.Errorf("%d hashes for two URLs", len(hashes))
+	}
+	c := New(Options{})
+	defer c.Close()
+	_, err := c.Render(config, h, nil, decide.Asker{})
+	if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, "the server does not know its own URL") {
+		t.Errorf("without a URL: %v", err)
+	}
+}
+
 func TestTenThousandHostsFit(t *testing.T) {
 	r := newResults(maxHostBytes)
 	config := &snapshot.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}

@@ -98,10 +98,12 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 		return &Result{Message: failed}
 	}
 	var named []template.SecretKey
-	if facts.Secret == nil {
-		facts = facts.Recording(&named)
+	here := *facts
+	here.Server = c.opts.Server
+	if here.Secret == nil {
+		here = *here.Recording(&named)
 	}
-	made := c.opts.Render(t, facts)
+	made := c.opts.Render(t, &here)
 	if made.Artifact == nil {
 		return &Result{Message: made.Message()}
 	}
