@@ -2602,7 +2602,7 @@ func schema_glowplug_api_v1_NIC(ref common.ReferenceCallback) common.OpenAPIDefi
 				Properties: map[string]spec.Schema{
 					"mac": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mac is the hardware address of the card.",
+							Description: "mac is the hardware address of the card: of Ethernet, or one of 8, 9 or 20 bytes, as of InfiniBand, with colons or hyphens.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4007,7 +4007,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "claimedMACs are hardware addresses that the machine claims beside its own.",
+							Description: "claimedMACs are hardware addresses that the machine claims beside its own, and those that are none of Ethernet.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

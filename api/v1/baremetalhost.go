@@ -104,7 +104,8 @@ type BareMetalHostSpec struct {
 
 // NIC is a network card.
 type NIC struct {
-	// mac is the hardware address of the card.
+	// mac is the hardware address of the card: of Ethernet, or one of 8, 9 or 20 bytes, as of
+	// InfiniBand, with colons or hyphens.
 	// +optional
 	MAC string `json:"mac,omitempty"`
 	// ip is the IP address of the card.

@@ -56,7 +56,8 @@ type UnknownMachineStatus struct {
 	// +optional
 	// +listType=atomic
 	Requests []string `json:"requests,omitempty"`
-	// claimedMACs are hardware addresses that the machine claims beside its own.
+	// claimedMACs are hardware addresses that the machine claims beside its own, and those that
+	// are none of Ethernet.
 	// +optional
 	// +listType=atomic
 	ClaimedMACs []string `json:"claimedMACs,omitempty"`

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -22,7 +23,7 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 	bmc := cmp.Or(spec.BMC, &BMC{})
 	return slices.Concat(
 		validateMeta(&host.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
-		parsed(path.Child("bootMACAddress"), spec.BootMACAddress, netaddr.ParseMAC),
+		parsed(path.Child("bootMACAddress"), spec.BootMACAddress, bootMAC),
 		parsed(path.Child("ip"), spec.IP, hostIP),
 		parsed(path.Child("hostname"), spec.Hostname, netaddr.ParseHostname),
 		validateLabels(path.Child("labels"), spec.Labels),
@@ -39,6 +40,16 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 		validateSecretName(path.Child("bmc", "credentialsName"), bmc.CredentialsName, bmc.Username+bmc.Password),
 		validateProvisioning(path.Child("provisioning"), spec),
 	)
+}
+
+// errBootMAC is the error of a bootMACAddress that is valid in nics.
+var errBootMAC = errors.New("the address is none of Ethernet; write it into spec.nics[].mac")
+
+func bootMAC(s string) (netaddr.MAC, error) {
+	if netaddr.IsOtherMAC(s) {
+		return netaddr.MAC{}, errBootMAC
+	}
+	return netaddr.ParseMAC(s)
 }
 
 // needsConfig is the error of a limit for a machine that needs its config at each boot.
@@ -75,7 +86,7 @@ func validateNICs(path *field.Path, nics []NIC) field.ErrorList {
 		at := path.Index(i)
 		errs = slices.Concat(errs,
 			required(at, nic.MAC+nic.IP+nic.Hostname, "a card has a mac, an ip or a hostname"),
-			parsed(at.Child("mac"), nic.MAC, netaddr.ParseMAC),
+			parsed(at.Child("mac"), nic.MAC, netaddr.ParseAnyMAC),
 			parsed(at.Child("ip"), nic.IP, hostIP),
 			parsed(at.Child("hostname"), nic.Hostname, netaddr.ParseHostname),
 		)

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"glowplug/internal/domain/netaddr"
 )
 
 var meta = metav1.ObjectMeta{Name: "x", Namespace: "g10"}
@@ -18,6 +20,34 @@ func paths(errs field.ErrorList) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// TestOtherMACs: a network card may have an address that is none of Ethernet, and the machine boots from one of
+// Ethernet.
+func TestOtherMACs(t *testing.T) {
+	for mac, isGood := range map[string]bool{
+		"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2": true,
+		"00-02-C9-03-00-31-78-F2":                                     true,
+		"20-00-02-c9-03-00-31-78-f2":                                  true,
+		"00:02:c9:03:00:31:78":                                        false,
+		"00:02:c9:03:00:31:78-f2":                                     false,
+		"00:00:00:00:00:00:00:00":                                     false,
+	} {
+		host := &BareMetalHost{ObjectMeta: meta, Spec: BareMetalHostSpec{NICs: []NIC{{MAC: mac}}}}
+		if errs := ValidateBareMetalHost(host); (len(errs) == 0) != isGood {
+			t.Errorf("spec.nics[0].mac %s: %v", mac, errs)
+		}
+		host.Spec = BareMetalHostSpec{BootMACAddress: mac}
+		errs := ValidateBareMetalHost(host)
+		if len(errs) != 1 || strings.Contains(errs[0].Detail, "spec.nics") != netaddr.IsOtherMAC(mac) {
+			t.Errorf("spec.bootMACAddress %s: %v", mac, errs)
+		}
+		config := &IgnitionConfig{ObjectMeta: meta, Spec: IgnitionConfigSpec{Type: TypeIgnition, Format: TypeIgnition,
+			Config: "{}", Selector: IgnitionConfigSelector{MatchMACs: []string{mac}}}}
+		if got := paths(ValidateIgnitionConfig(config)); !slices.Contains(got, "spec.selector.matchMACs[0]") {
+			t.Errorf("matchMACs %s: errors in %v", mac, got)
+		}
+	}
 }
 
 func TestGoodObjects(t *testing.T) {

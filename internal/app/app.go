@@ -415,7 +415,7 @@ func (a *App) isHost(mac netaddr.MAC, addr netip.Addr) bool {
 		return true
 	}
 	h := view.HostByIP(addr)
-	return h != nil && (mac == (netaddr.MAC{}) || len(h.MACs) == 0)
+	return h != nil && (mac == (netaddr.MAC{}) || !h.HasMACs())
 }
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }

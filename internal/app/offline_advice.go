@@ -66,8 +66,11 @@ func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice)
 // fieldOf returns the field of a host that has what it shares.
 func fieldOf(h *snapshot.Host, c *snapshot.Conflict) string {
 	field, shared := "spec.bootMACAddress", c.MAC.String()
-	if c.UUID != "" {
+	switch {
+	case c.UUID != "":
 		return "spec.systemUUID"
+	case c.OtherMAC != "":
+		return "spec.nics"
 	}
 	if c.IP.IsValid() {
 		field, shared = "spec.ip", c.IP.String()

@@ -173,7 +173,7 @@ func addressFact(text string) string {
 	if _, err := netaddr.ParseIP(text); err == nil {
 		return "ip=" + text
 	}
-	if _, err := netaddr.ParseMAC(text); err == nil {
+	if _, err := netaddr.ParseAnyMAC(text); err == nil {
 		return "mac=" + text
 	}
 	if _, err := netaddr.ParseUUID(text); err == nil {

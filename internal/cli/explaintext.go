@@ -102,7 +102,7 @@ func (t *explanationText) client(e *decide.Explanation) {
 	case !c.Believed:
 		who += " from an unknown address (--from names it)"
 	}
-	t.line("client", who)
+	t.line("client", who, prefixed("and claims a hardware address that is none of Ethernet: ", c.OtherMAC))
 	if c.Headers != "" {
 		t.line("headers", "they are those of "+c.Headers)
 	} else {

@@ -195,7 +195,7 @@ func (r *Recorder) Changed(change snapshot.Change) {
 	}
 	for _, addr := range change.Host.IPs {
 		r.dropAlone(addr)
-		if m := r.byAddr[addr]; m != nil && len(change.Host.MACs) == 0 {
+		if m := r.byAddr[addr]; m != nil && !change.Host.HasMACs() {
 			r.drop(m)
 		}
 	}

@@ -299,6 +299,23 @@ func TestWritesAreBounded(t *testing.T) {
 	})
 }
 
+// TestOtherMACsAreShown: hardware addresses that are none of Ethernet are listed, and name no machine.
+func TestOtherMACsAreShown(t *testing.T) {
+	const port, guid = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2", "00:02:c9:03:00:31:78:f2"
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		r := newRig(t, store)
+		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(1), OtherMACs: []string{port}})
+		name := r.Unknown(decide.Sighting{Request: "kickstart", Addr: addrN(1), OtherMACs: []string{port, guid}})
+		pass(time.Minute)
+		got := store.objects[prefix+name]
+		if got == nil || name != "10-0-0-1" || fmt.Sprint(got.Status.ClaimedMACs) != "["+port+" "+guid+"]" ||
+			got.Status.MAC != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	})
+}
+
 // TestValuesAreBounded: texts are printable UTF-8 of a bounded length.
 func TestValuesAreBounded(t *testing.T) {
 	for in, want := range map[string]string{

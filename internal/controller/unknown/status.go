@@ -43,6 +43,7 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 	if seen.MAC != (netaddr.MAC{}) && seen.MAC != mac {
 		s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.MAC.String())
 	}
+	s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.OtherMACs...)
 	if seen.Addr.IsValid() && (len(s.Addresses) == 0 || s.Addresses[0] != seen.Addr.String()) {
 		s.Addresses = newestFirst(seen.Addr.String(), s.Addresses)
 	}

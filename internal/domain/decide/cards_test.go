@@ -3,19 +3,25 @@ package decide
 import (
 	"testing"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
 
 // TestAnyCardIdentifiesTheHost: a machine names all of its cards, and one that fits is enough.
 func TestAnyCardIdentifiesTheHost(t *testing.T) {
-	mac := func(s string) netaddr.MAC {
+	mac := func(s string) identity.Card {
+		if netaddr.IsOtherMAC(s) {
+			return identity.Card{OtherMAC: s}
+		}
 		m, err := netaddr.ParseMAC(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m
+		return identity.Card{MAC: m}
 	}
 	const macY = "02:00:00:00:00:98"
+	l := withNAT()
+	withPort(l.hosts, "nat1", portA)
 	for _, c := range []struct {
 		name    string
 		policy  Policy
@@ -35,14 +41,20 @@ func TestAnyCardIdentifiesTheHost(t *testing.T) {
 		{"of another host", Policy{}, ask{from: "192.168.66.6"}, []string{macX, macA}, "403; host -; config -", 0},
 		{"of nobody: each is a guess", Policy{}, ask{from: "192.168.66.6"}, []string{macX, macY},
 			"404; host -; config -", 2},
+		{"a port of InfiniBand, beside a card of no host", Policy{}, ask{from: "172.16.0.9"}, []string{macX, portB, portA},
+			"200; host g11/nat1 by mac; config g11/nat-config by hostname", 0},
+		{"a port of InfiniBand of another host", Policy{}, ask{from: "192.168.66.6"}, []string{macX, portA},
+			"403; host -; config -", 0},
+		{"ports of nobody: each is a guess", Policy{}, ask{from: "192.168.66.6"}, []string{macX, portB},
+			"404; host -; config -", 2},
 		{"denied", deny, ask{from: "192.168.66.6"}, []string{macX, macA}, "404; host -; config -", 0},
 	} {
-		d := New(Options{Inventory: withNAT().inventory(t), Policy: c.policy})
+		d := New(Options{Inventory: l.inventory(t), Policy: c.policy})
 		req := c.ask.request(t)
 		for _, card := range c.cards {
 			req.Cards = append(req.Cards, mac(card))
 		}
-		req.Claims.MAC = req.Cards[0]
+		req.Claims.MAC = req.Cards[0].MAC
 		dec := d.Config(req)
 		if got := outcome(&dec); got != c.want || len(dec.Unheld.Ignored) != c.guesses {
 			t.Errorf("%s: %s, guesses %q; want %s, %d", c.name, got, dec.Unheld.Ignored, c.want, c.guesses)
@@ -51,8 +63,8 @@ func TestAnyCardIdentifiesTheHost(t *testing.T) {
 	// A limited source has nothing looked up.
 	d := New(Options{Inventory: withNAT().inventory(t)})
 	req := ask{from: "172.16.0.9"}.request(t)
-	req.Cards, req.ClaimLimit = []netaddr.MAC{mac(macX), mac(macC)}, AllLimited
-	if req.Claims.MAC = req.Cards[0]; d.Config(req).Err != ClaimsLimited {
+	req.Cards, req.ClaimLimit = []identity.Card{mac(macX), mac(macC)}, AllLimited
+	if req.Claims.MAC = req.Cards[0].MAC; d.Config(req).Err != ClaimsLimited {
 		t.Error("a limited source is answered")
 	}
 }

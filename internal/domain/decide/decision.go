@@ -155,9 +155,9 @@ type Request struct {
 	At     time.Time
 	Caller identity.Caller
 	Claims identity.Claims
-	// Cards are the hardware addresses of the machine's cards, of which it claims each. Claims.MAC is the first,
+	// Cards are the hardware addresses of the machine's cards, of which it claims each. The claims have the first,
 	// until the decision takes the one that identifies a host.
-	Cards []netaddr.MAC
+	Cards []identity.Card
 	// Accept is the Accept header as it was sent; "" where there is none.
 	Accept string
 	// UserAgent is the User-Agent header. Some clients read other Ignition versions than

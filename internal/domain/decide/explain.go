@@ -16,9 +16,11 @@ func (d *Decider) Explain(req *Request) *Explanation {
 	var t trace
 	dec := d.config(req, &t)
 	e := &Explanation{
-		Endpoint:   req.Type,
-		As:         AsMachine,
-		Client:     Client{Believed: req.Caller.Believed, Accept: req.Accept, UserAgent: req.UserAgent},
+		Endpoint: req.Type,
+		As:       AsMachine,
+		Client: Client{
+			OtherMAC: req.Claims.OtherMAC, Believed: req.Caller.Believed, Accept: req.Accept, UserAgent: req.UserAgent,
+		},
 		Identity:   d.explainIdentity(req, &dec),
 		Facts:      t.facts(),
 		Host:       nameOf(dec.Host),

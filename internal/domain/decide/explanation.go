@@ -127,6 +127,8 @@ type Client struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Neighbor is its hardware address in the neighbour table.
 	Neighbor string `json:"neighbor,omitempty"`
+	// OtherMAC is the hardware address that it claims, where that is none of Ethernet.
+	OtherMAC string `json:"otherMAC,omitempty"`
 	// Believed is true where all claims of the caller hold.
 	Believed bool `json:"believed,omitempty"`
 	// Accept and UserAgent are its headers. Headers says of which client they are, where

@@ -133,6 +133,7 @@ type ask struct {
 	former         string // what neighbor has lately been
 	believed       bool
 	mac, ip        string
+	otherMAC       string
 	hostname, uuid string
 	role, accept   string
 	arch           string
@@ -159,7 +160,7 @@ func (a ask) request(t testing.TB) *Request {
 		r.Caller.Addr = netip.MustParseAddr(a.from)
 	}
 	r.Claims = identity.Claims{MAC: mac(a.mac), Hostname: a.hostname, UUID: a.uuid, Role: a.role, Raw: a.raw,
-		Arch: a.arch}
+		Arch: a.arch, OtherMAC: a.otherMAC}
 	if a.ip != "" {
 		r.Claims.IP = netip.MustParseAddr(a.ip)
 	}

@@ -11,79 +11,10 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// The facts that identify a host. The first four are claims.
-const (
-	byMAC      = "mac"
-	byIP       = "ip"
-	byUUID     = "uuid"
-	byHostname = "hostname"
-	byAddress  = "address"
-	byNeighbor = "neighbor"
-)
-
-// claim is a kind of claim that identifies a host.
-type claim struct {
-	kind string
-	// present reports whether a request has the claim; text returns its value.
-	present func(c *identity.Claims) bool
-	text    func(c *identity.Claims) string
-	// host returns the host with the claimed value; nil: there is none. holds reports
-	// whether a host has it, since several may.
-	host  func(view snapshot.View, c *identity.Claims) *snapshot.Host
-	holds func(h *snapshot.Host, c *identity.Claims) bool
-	// rival returns the host of another island than a host's with the claimed value; nil: there is none.
-	rival func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host
-}
-
-// claims are the kinds in the order in which they are tried.
-var claims = [...]*claim{{
-	kind:    byMAC,
-	present: func(c *identity.Claims) bool { return c.MAC != zeroMAC },
-	text:    func(c *identity.Claims) string { return c.MAC.String() },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
-		return view.MACOfIslands(h, c.MAC)
-	},
-}, {
-	kind:    byIP,
-	present: func(c *identity.Claims) bool { return c.IP.IsValid() },
-	text:    func(c *identity.Claims) string { return c.IP.String() },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
-		return view.IPOfIslands(h, c.IP)
-	},
-}, {
-	kind:    byUUID,
-	present: func(c *identity.Claims) bool { return c.UUID != "" },
-	text:    func(c *identity.Claims) string { return c.UUID },
-	host:    hostByUUID,
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
-		return view.UUIDOfIslands(h, c.UUID)
-	},
-}, {
-	kind:    byHostname,
-	present: func(c *identity.Claims) bool { return c.Hostname != "" },
-	text:    func(c *identity.Claims) string { return c.Hostname },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
-	holds: func(h *snapshot.Host, c *identity.Claims) bool {
-		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
-	},
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
-		return view.HostnameOfIslands(h, c.Hostname)
-	},
-}}
-
-// hostByUUID returns the host with the claimed UUID, unless the claimed MAC is that of another machine: boards
-// of one model may share a UUID.
-func hostByUUID(view snapshot.View, c *identity.Claims) *snapshot.Host {
-	h := view.HostByUUID(c.UUID)
-	if h != nil && c.MAC != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, c.MAC) {
-		return nil
-	}
-	return h
+// makes reports whether the request makes a claim. An address that is none of Ethernet is no claim as long as no
+// host has any: nobody can be guessed by it.
+func (q *question) makes(claim *claim) bool {
+	return claim.present(&q.req.Claims) && (claim != claimedOtherMAC || q.view.HasOtherMACs())
 }
 
 // identify finds the host, and refuses claims that do not hold.
@@ -109,33 +40,43 @@ func (q *question) takeCard() {
 	if len(cards) == 0 {
 		return
 	}
+	c := &q.req.Claims
 	own, ownBy := q.ownHost()
 	best, rank := cards[0], 0
-	for _, mac := range cards {
-		h, fits := (*snapshot.Host)(nil), 0
-		switch {
-		case own != nil && slices.Contains(own.MACs, mac):
-			fits = 3
-		case !q.limited(q.req.ClaimLimit): // nothing is looked up otherwise
-			h = q.view.HostByMAC(mac)
-		}
-		switch {
-		case h == nil:
-		case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust || q.mayBe(h, ownBy):
-			fits = 2
-		default:
-			fits = 1
-		}
-		if fits > rank {
-			best, rank = mac, fits
+	for _, card := range cards {
+		c.MAC, c.OtherMAC = card.MAC, card.OtherMAC
+		if fits := q.fits(own, ownBy); fits > rank {
+			best, rank = card, fits
 		}
 	}
-	q.req.Claims.MAC = best
 	if rank == 0 && own == nil { // each was a guess
-		for _, mac := range cards[1:] {
-			q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, byMAC+" "+mac.String())
+		for _, card := range cards[1:] {
+			c.MAC, c.OtherMAC = card.MAC, card.OtherMAC
+			if claim := claimOfCard(c); q.makes(claim) {
+				q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, claim.named(c))
+			}
 		}
 	}
+	c.MAC, c.OtherMAC = best.MAC, best.OtherMAC
+}
+
+// fits says how well the claimed card fits: 3 for one of the machine's own host, 2 for one of a host that it may
+// claim to be, 1 for one of any other, 0 for none.
+func (q *question) fits(own *snapshot.Host, ownBy string) int {
+	claim := claimOfCard(&q.req.Claims)
+	switch {
+	case own != nil && claim.holds(own, &q.req.Claims):
+		return 3
+	case q.limited(q.req.ClaimLimit): // nothing is looked up
+		return 0
+	}
+	switch h := claim.host(q.view, &q.req.Claims); {
+	case h == nil:
+		return 0
+	case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust || q.mayBe(h, ownBy):
+		return 2
+	}
+	return 1
 }
 
 // ownHost returns the host that the network shows: by the client's address, else by its
@@ -202,7 +143,7 @@ func (q *question) verify() *fault.Error {
 	var found *claim
 	var ignored []*claim
 	for _, claim := range claims {
-		if !claim.present(c) {
+		if !q.makes(claim) {
 			continue
 		}
 		ignore, err := q.verifyClaim(claim, own, ownBy)
@@ -212,7 +153,7 @@ func (q *question) verify() *fault.Error {
 		if ignore {
 			ignored = append(ignored, claim)
 		}
-		if dec.FoundBy == claim.kind {
+		if found == nil && dec.FoundBy == claim.kind {
 			found = claim
 		}
 	}
@@ -262,7 +203,7 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than
 		// a claim does.
-		return kind != byIP && (kind != byMAC || c.MAC != q.neighbor), nil
+		return kind != byIP && (claim != claimedMAC || c.MAC != q.neighbor), nil
 	case dec.Host != nil:
 		return false, q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
 			", which this client is; leave the parameter out or correct the host")
@@ -308,7 +249,7 @@ func (q *question) verifyOwn() *fault.Error {
 	own, _ := q.ownHost()
 	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
 	for _, claim := range claims {
-		held = held && (!claim.present(c) || claim.kind == byIP || claim.holds(own, c))
+		held = held && (!q.makes(claim) || claim.kind == byIP || claim.holds(own, c))
 	}
 	if !held {
 		return ClaimsLimited
@@ -319,7 +260,7 @@ func (q *question) verifyOwn() *fault.Error {
 // contradicts reports whether the neighbour entry is that of another machine than a
 // host. It never contradicts a host without a known hardware address.
 func (q *question) contradicts(h *snapshot.Host) bool {
-	return q.neighbor != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, q.neighbor)
+	return q.neighbor != zeroMAC && h.HasMACs() && !slices.Contains(h.MACs, q.neighbor)
 }
 
 // isSource reports whether the client's address is a boot source of a host.
@@ -330,7 +271,7 @@ func (q *question) isSource(h *snapshot.Host) bool {
 // byNetwork reports whether the network, and not only a claim, identifies the client as a
 // host: by the hardware addresses where both are known, else by the address.
 func (q *question) byNetwork(h *snapshot.Host) bool {
-	if q.neighbor != zeroMAC && len(h.MACs) > 0 {
+	if q.neighbor != zeroMAC && h.HasMACs() {
 		return slices.Contains(h.MACs, q.neighbor)
 	}
 	return slices.Contains(h.IPs, q.req.Caller.Addr)
@@ -397,7 +338,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 // hostOfNeighbor returns another host with the client's hardware address, if the found host
 // has none: the two are one machine.
 func (q *question) hostOfNeighbor(h *snapshot.Host) *snapshot.Host {
-	if q.neighbor == zeroMAC || len(h.MACs) > 0 || !slices.Contains(h.IPs, q.addr) {
+	if q.neighbor == zeroMAC || h.HasMACs() || !slices.Contains(h.IPs, q.addr) {
 		return nil
 	}
 	return q.view.HostByMAC(q.neighbor)

@@ -277,7 +277,8 @@ func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Req
 func claiming(machine *Request, host *snapshot.Host) (client otherClient, ok bool) {
 	req, addr := *machine, machine.Caller.Addr
 	inSources := slices.ContainsFunc(host.BootSources, func(p netip.Prefix) bool { return p.Contains(addr) })
-	isClaimed := req.Claims.MAC != zeroMAC || req.Claims.UUID != "" || req.Claims.Hostname != ""
+	c := &req.Claims
+	isClaimed := c.MAC != zeroMAC || c.OtherMAC != "" || c.UUID != "" || c.Hostname != ""
 	if !inSources || isClaimed || slices.Contains(host.IPs, addr) {
 		return otherClient{}, false
 	}

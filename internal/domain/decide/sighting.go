@@ -14,7 +14,9 @@ type Sighting struct {
 	Request string
 	Addr    netip.Addr
 	// Neighbor is the hardware address in the neighbour table, MAC the claimed one.
-	Neighbor, MAC  netaddr.MAC
+	Neighbor, MAC netaddr.MAC
+	// OtherMACs are claimed hardware addresses that are none of Ethernet.
+	OtherMACs      []string
 	UUID, Hostname string
 	// These are free text of any length.
 	Serial, Manufacturer, Product, Arch string

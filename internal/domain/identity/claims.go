@@ -15,7 +15,7 @@ import (
 
 // Any reports whether the request has a claim.
 func (c *Claims) Any() bool {
-	return c.MAC != (netaddr.MAC{}) || c.IP.IsValid() || c.UUID != "" || c.Hostname != "" || c.Role != ""
+	return c.MAC != (netaddr.MAC{}) || c.OtherMAC != "" || c.IP.IsValid() || c.UUID != "" || c.Hostname != "" || c.Role != ""
 }
 
 // The faults of a query. They never repeat the value: it must not appear in the log or on
@@ -62,7 +62,7 @@ func ParseClaims(rawQuery string) (Claims, *fault.Error) {
 func (c *Claims) set(key, escaped string) *fault.Error {
 	switch key {
 	case "mac":
-		return parseInto(&c.MAC, escaped, "mac", badMAC, parseMAC)
+		return parseInto(&c.MAC, escaped, "mac", badMAC, c.parseMAC)
 	case "ip":
 		return parseInto(&c.IP, escaped, "ip", badIP, netaddr.ParseIP)
 	case "hostname":
@@ -126,9 +126,12 @@ func absent(value string) bool {
 	return found && strings.IndexByte(rest, '}') >= 0
 }
 
-// parseMAC takes an address of another hardware than Ethernet as absent: it identifies no host.
-func parseMAC(s string) (netaddr.MAC, error) {
-	if netaddr.IsOtherHardware(s) {
+// parseMAC sets OtherMAC to the first address of other hardware than Ethernet, and returns the other ones. Several of
+// these are not malformed, as none has to identify a host.
+func (c *Claims) parseMAC(s string) (netaddr.MAC, error) {
+	if netaddr.IsOtherMAC(s) {
+		other, _ := netaddr.ParseOtherMAC(s) // one that is all zero is absent
+		c.OtherMAC = cmp.Or(c.OtherMAC, other)
 		return netaddr.MAC{}, nil
 	}
 	return netaddr.ParseMAC(s)
@@ -199,7 +202,9 @@ type Caller struct {
 
 // Claims are the claims in the query of a request. Zero values are absent.
 type Claims struct {
-	MAC      netaddr.MAC
+	MAC netaddr.MAC
+	// OtherMAC is a hardware address that is none of Ethernet: see netaddr.ParseOtherMAC.
+	OtherMAC string
 	IP       netip.Addr
 	UUID     string // lower case
 	Hostname string // lower case, no trailing dot
@@ -212,6 +217,20 @@ type Claims struct {
 	Token string
 	// Arch is the architecture of the machine, "" if it is not known. It identifies nobody.
 	Arch string
+}
+
+// Card is the hardware address of a network card: MAC or, where that is zero, OtherMAC.
+type Card struct {
+	MAC      netaddr.MAC
+	OtherMAC string
+}
+
+// String returns the address in lower case with colons.
+func (c Card) String() string {
+	if c.OtherMAC != "" {
+		return c.OtherMAC
+	}
+	return c.MAC.String()
 }
 
 // Mode is the treatment of claims (--identity-claims).

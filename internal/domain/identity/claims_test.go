@@ -12,6 +12,7 @@ import (
 
 var (
 	testMAC  = netaddr.MAC{0xac, 0x1f, 0x6b, 0x8a, 0xa7, 0x9c}
+	testPort = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2"
 	testUUID = "4c4c4544-0042-3510-8056-b4c04f4e3132"
 )
 
@@ -44,21 +45,27 @@ func TestParseClaims(t *testing.T) {
 		"arch=vax&buildarch=i386": {Arch: "i386"},
 
 		// absent
-		"mac=&ip=&hostname=&uuid=&role=&format=":                          {},
-		"mac&ip&role":                                                     {},
-		"mac=${mac}&ip=${net0/ip}&hostname=${hostname:uristring}":         {},
-		"mac=%24%7Bmac%7D":                                                {},
-		"hostname=node-${serial}.lo&role=${role}":                         {},
-		"uuid=00000000-0000-0000-0000-000000000000":                       {},
-		"uuid=FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF":                       {},
-		"mac=80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2": {},
-		"mac=00:02:c9:03:00:31:78:f2":                                     {},
-		"mac=20-00-02-c9-03-00-31-78-f2":                                  {},
-		"mac=01-ac-1f-6b-8a-a7-9c":                                        {MAC: testMAC},
-		"mac=ac1f-6b8a-a79c":                                              {MAC: testMAC},
-		"mac=AC1F6B-8AA79C":                                               {MAC: testMAC},
-		"uuid=03000200-0400-0500-0006-000700080009":                       {},
-		"uuid=00020003-0004-0005-0006-000700080009":                       {},
+		"mac=&ip=&hostname=&uuid=&role=&format=":                  {},
+		"mac&ip&role":                                             {},
+		"mac=${mac}&ip=${net0/ip}&hostname=${hostname:uristring}": {},
+		"mac=%24%7Bmac%7D":                                        {},
+		"hostname=node-${serial}.lo&role=${role}":                 {},
+		"uuid=00000000-0000-0000-0000-000000000000":               {},
+		"uuid=FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF":               {},
+		"mac=00:00:00:00:00:00:00:00":                             {},
+		"mac=01-ac-1f-6b-8a-a7-9c":                                {MAC: testMAC},
+		"mac=ac1f-6b8a-a79c":                                      {MAC: testMAC},
+		"mac=AC1F6B-8AA79C":                                       {MAC: testMAC},
+		"uuid=03000200-0400-0500-0006-000700080009":               {},
+		"uuid=00020003-0004-0005-0006-000700080009":               {},
+
+		// other hardware than Ethernet
+		"mac=" + testPort: {OtherMAC: testPort},
+		"mac=80-00-02-08-FE-80-00-00-00-00-00-00-00-02-C9-03-00-31-78-F2": {OtherMAC: testPort},
+		"mac=00%3A02%3Ac9%3A03%3A00%3A31%3A78%3Af2":                       {OtherMAC: "00:02:c9:03:00:31:78:f2"},
+		"mac=20-00-02-c9-03-00-31-78-f2":                                  {OtherMAC: "20:00:02:c9:03:00:31:78:f2"},
+		"mac=" + testPort + "&mac=00:02:c9:03:00:31:78:f2":                {OtherMAC: testPort},
+		"mac=" + testPort + "&mac=ac1f6b8aa79c":                           {OtherMAC: testPort, MAC: testMAC},
 
 		// the same thing again
 		"mac=ac1f6b8aa79c&mac=AC:1F:6B:8A:A7:9C": {MAC: testMAC},
@@ -84,6 +91,8 @@ func TestParseClaimsMalformed(t *testing.T) {
 	for query, name := range map[string]string{
 		"mac=nonsense":                            "mac",
 		"mac=dc:1f:6b:8a:a7":                      "mac",
+		"mac=00:02:c9:03:00:31:78:f2:00:00":       "mac",
+		"mac=00:02:c9:03:00:31:78-f2":             "mac",
 		"mac=ff:ff:ff:ff:ff:ff":                   "mac",
 		"mac=ac%3":                                "mac",
 		"mac=ac%zz":                               "mac",
@@ -154,6 +163,7 @@ func TestParseClaimsAllocations(t *testing.T) {
 		"": 0,
 		"mac=ac:1f:6b:8a:a7:9c&ip=192.168.10.10&role=builder": 0,
 		"hostname=server1.g10.lo&uuid=" + testUUID:            0,
+		"mac=" + testPort: 0,
 	} {
 		if got := testing.AllocsPerRun(100, func() { _, _ = ParseClaims(query) }); got > want {
 			t.Errorf("ParseClaims(%q): %v allocations; want %v", query, got, want)
@@ -163,7 +173,7 @@ func TestParseClaimsAllocations(t *testing.T) {
 
 func FuzzParseClaims(f *testing.F) {
 	for _, s := range []string{"", "mac=ac1f6b8aa79c", "ip=::1&role=a", "hostname=%41&uuid=" + testUUID,
-		"format=raw;mac=1", "mac=${mac}", "ip=%", "a=\x00"} {
+		"format=raw;mac=1", "mac=${mac}", "ip=%", "a=\x00", "mac=" + testPort} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
@@ -175,14 +185,17 @@ func FuzzParseClaims(f *testing.F) {
 			}
 			return
 		}
-		if strings.ContainsAny(c.Hostname+c.Role+c.UUID, "\r\n\x00 ${}/\"'&;") || len(c.Role) > 63 || c.IP.Is4In6() ||
+		if strings.ContainsAny(c.Hostname+c.Role+c.UUID+c.OtherMAC, "\r\n\x00 ${}/\"'&;") || len(c.Role) > 63 || c.IP.Is4In6() ||
 			c.IP.Zone() != "" {
 			t.Fatalf("%q: %+v", query, c)
 		}
 		// What was read, written again, reads the same.
 		v := url.Values{}
 		if c.MAC != (netaddr.MAC{}) {
-			v.Set("mac", c.MAC.String())
+			v.Add("mac", c.MAC.String())
+		}
+		if c.OtherMAC != "" {
+			v.Add("mac", c.OtherMAC)
 		}
 		if c.IP.IsValid() {
 			v.Set("ip", c.IP.String())

@@ -143,7 +143,7 @@ func rank(e Effect) int { return slices.Index(effects, e) }
 // isReaddressed reports whether the machine of a host is recognised by something else than before.
 func (c *candidate) isReaddressed() bool {
 	b, a := c.before, c.after
-	return b != a && b != nil && a != nil && !(slices.Equal(b.MACs, a.MACs) && slices.Equal(b.IPs, a.IPs) &&
+	return b != a && b != nil && a != nil && !(b.SameMACs(a) && slices.Equal(b.IPs, a.IPs) &&
 		slices.Equal(b.BootSources, a.BootSources) && slices.Equal(b.Hostnames, a.Hostnames) && b.UUID == a.UUID)
 }
 

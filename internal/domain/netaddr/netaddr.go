@@ -159,26 +159,6 @@ func (m MAC) String() string {
 	return string(b[:])
 }
 
-// IsOtherHardware reports whether a text is a hardware address of 8, 9 or 20 bytes with separators: an EUI-64
-// or a port of InfiniBand, also behind its type as in PXELINUX's notation. It is not compared with those of Ethernet.
-func IsOtherHardware(s string) bool {
-	switch len(s) {
-	case 3*8 - 1, 3*9 - 1, 3*20 - 1:
-	default:
-		return false
-	}
-	for i := range len(s) {
-		if i%3 == 2 {
-			if s[i] != s[2] || s[i] != ':' && s[i] != '-' {
-				return false
-			}
-		} else if !strings.Contains("0123456789abcdefABCDEF", s[i:i+1]) {
-			return false
-		}
-	}
-	return true
-}
-
 // MACPrefix is the first bytes of hardware addresses. The bytes after them are zero.
 type MACPrefix struct {
 	MAC   MAC

@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
@@ -277,8 +278,10 @@ func claimed(req *request, b *decide.BootDecision) string {
 	claims := &req.Claims
 	switch {
 	case b.Host == nil:
-	case b.FoundBy == "mac":
+	case b.FoundBy == "mac" && slices.Contains(b.Host.MACs, claims.MAC):
 		return "?mac=" + claims.MAC.String()
+	case b.FoundBy == "mac":
+		return "?mac=" + claims.OtherMAC
 	case b.FoundBy == "uuid":
 		return "?uuid=" + claims.UUID
 	case b.FoundBy == "hostname":

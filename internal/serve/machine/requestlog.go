@@ -121,6 +121,7 @@ func (a *attributes) addCaller(caller *identity.Caller, alarm string) {
 
 func (a *attributes) addClaims(claims *identity.Claims) {
 	a.addMAC("claim_mac", claims.MAC)
+	a.add("claim_other_mac", claims.OtherMAC)
 	if claims.IP.IsValid() {
 		a.add("claim_ip", claims.IP.String())
 	}

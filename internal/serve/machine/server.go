@@ -272,8 +272,8 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 		return malformed
 	}
 	if claims.MAC == zeroMAC {
-		if req.Cards = cardsOf(r.Header); len(req.Cards) > 0 {
-			claims.MAC = req.Cards[0]
+		if req.Cards = cardsOf(r.Header, claims.OtherMAC); len(req.Cards) > 0 {
+			claims.MAC, claims.OtherMAC = req.Cards[0].MAC, req.Cards[0].OtherMAC
 		}
 	}
 	req.Claims = claims
@@ -314,7 +314,7 @@ func sighting(r *http.Request, req *request, i *decide.Identity) decide.Sighting
 		architecture = "x86" // iPXE for BIOS says i386 on every x86 machine
 	}
 	return decide.Sighting{
-		Request: req.Type, Addr: i.Addr, Neighbor: i.Neighbor, MAC: claims.MAC,
+		Request: req.Type, Addr: i.Addr, Neighbor: i.Neighbor, MAC: claims.MAC, OtherMACs: otherMACs(req),
 		UUID: claims.UUID, Hostname: claims.Hostname, Serial: said.Get("serial"),
 		Manufacturer: said.Get("manufacturer"), Product: said.Get("product"), Arch: architecture,
 	}

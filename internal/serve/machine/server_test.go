@@ -27,6 +27,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
@@ -444,6 +445,9 @@ func TestRequestLog(t *testing.T) {
 		{"found", "GET", PathIgnition + "?mac=AC1F6B8AA79C&token=hunter2",
 			http.Header{"User-Agent": {"Ignition/Debian 2.14.0+ds1-1+b6"}, "X-Forwarded-For": {"6.6.6.6"}}, found(testConfig),
 			`T level=INFO msg=request endpoint=ignition method=GET client=127.0.0.1 x_forwarded_for=ignored claim_mac=ac:1f:6b:8a:a7:9c host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc status=200 bytes=32 D agent="Ignition/Debian 2.14.0+ds1-1+b6"`},
+		{"other hardware than Ethernet", "GET", PathIgnition + "?mac=00-02-C9-03-00-31-78-F2", nil,
+			failing(fault.NoMatch, "none"),
+			`T level=INFO msg=request endpoint=ignition method=GET client=127.0.0.1 claim_other_mac=00:02:c9:03:00:31:78:f2 status=404 bytes=5 D agent=Go-http-client/1.1 error=none`},
 		{"refused", "GET", PathKickstart + "?role=builder&hostname=a&ip=::1&uuid=4C4C4544-0042-3510-8056-B4C04F4E3132",
 			http.Header{"User-Agent": {strings.Repeat("x", 500)}}, failing(fault.Refused, "not yours"),
 			`T level=WARN msg=request endpoint=kickstart method=GET client=127.0.0.1 claim_ip=::1 claim_uuid=4c4c4544-0042-3510-8056-b4c04f4e3132 claim_hostname=a claim_role=builder status=403 bytes=10 D agent=` + strings.Repeat("x", 128) + ` error="not yours"`},
@@ -651,18 +655,42 @@ func TestSighting(t *testing.T) {
 	}
 }
 
+// TestOtherMACIsCarriedOn: a machine that is found by a hardware address that is none of Ethernet is found by it
+// when it reads its image, and one that is not known is listed with all that it claims.
+func TestOtherMACIsCarriedOn(t *testing.T) {
+	const port, guid = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2", "00:02:c9:03:00:31:78:f2"
+	mac := netaddr.MAC{2, 0, 0, 0, 0x21, 1}
+	req := &request{}
+	req.Claims.MAC, req.Claims.OtherMAC = mac, port
+	for want, macs := range map[string][]netaddr.MAC{"?mac=" + port: nil, "?mac=" + mac.String(): {mac}} {
+		b := decide.BootDecision{Identity: decide.Identity{Host: &snapshot.Host{MACs: macs}, FoundBy: "mac"}}
+		if got := claimed(req, &b); got != want {
+			t.Errorf("claims %s, want %s", got, want)
+		}
+	}
+	req.Cards = []identity.Card{{MAC: mac}, {OtherMAC: guid}, {OtherMAC: port}}
+	s := sighting(httptest.NewRequest("GET", "/ipxe", nil), req, &decide.Identity{})
+	if got := fmt.Sprint(s.OtherMACs); got != "["+port+" "+guid+"]" || s.MAC != mac {
+		t.Errorf("seen %s, %s", s.MAC, got)
+	}
+}
+
 // TestCardsOfAnaconda: each header of inst.ks.sendmac is a claim of a MAC, unless the URL has one.
 func TestCardsOfAnaconda(t *testing.T) {
+	const port, guid = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2", "00:02:c9:03:00:31:78:f2"
 	h := http.Header{}
-	for i, value := range []string{"enp1s0f0 02:00:00:00:21:01", "ib0 80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2",
-		"enp1s0f1 02-00-00-00-21-02", "bond0 02:00:00:00:21:01", "nonsense"} {
+	for i, value := range []string{"enp1s0f0 02:00:00:00:21:01", "ib0 " + port, "enp1s0f1 02-00-00-00-21-02", "bond0 02:00:00:00:21:01", "nonsense"} {
 		h.Set("X-RHN-Provisioning-MAC-"+strconv.Itoa(i), value)
 	}
 	r := newRig(t, found(testConfig))
-	for query, want := range map[string]string{"": "[02:00:00:00:21:01 02:00:00:00:21:02]", "?mac=02-00-00-00-21-03": "[]"} {
+	for query, want := range map[string]string{
+		"":                       "[02:00:00:00:21:01 02:00:00:00:21:02 " + port + "]",
+		"?mac=02-00-00-00-21-03": "[]",
+		"?mac=" + guid:           "[02:00:00:00:21:01 02:00:00:00:21:02 " + guid + " " + port + "]",
+	} {
 		do(t, r, "GET", PathKickstart+query, h)
 		req := r.decider.last
-		if got := fmt.Sprint(req.Cards); got != want || query == "" && req.Claims.MAC != req.Cards[0] {
+		if got := fmt.Sprint(req.Cards); got != want || query == "" && req.Claims.MAC != req.Cards[0].MAC {
 			t.Errorf("%s: cards %s, want %s; claims %+v", query, got, want, req.Claims)
 		}
 	}

@@ -190,13 +190,15 @@ func MatchEqually(q *match.Query, a, b *Config, tier match.Tier) bool {
 // Shares reports whether a host has an address that another host has as well.
 func (v View) Shares(h *Host) bool {
 	return slices.ContainsFunc(h.MACs, func(m netaddr.MAC) bool { return len(v.hosts.byMAC.Get(m)) > 1 }) ||
+		slices.ContainsFunc(h.OtherMACs(), func(m string) bool { return len(v.hosts.byOtherMAC.Get(m)) > 1 }) ||
 		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.hosts.byIP.Get(a)) > 1 })
 }
 
 // Addresses are hardware and IP addresses.
 type Addresses struct {
-	macs map[netaddr.MAC]bool
-	ips  map[netip.Addr]bool
+	macs      map[netaddr.MAC]bool
+	otherMACs map[string]bool
+	ips       map[netip.Addr]bool
 }
 
 // Sharers returns the hosts that have an address of a host, which may be one of them. It looks only at
@@ -205,11 +207,18 @@ type Addresses struct {
 func (v View) Sharers(h *Host, visited *Addresses) (hosts []*Host) {
 	if visited.macs == nil {
 		visited.macs, visited.ips = map[netaddr.MAC]bool{}, map[netip.Addr]bool{}
+		visited.otherMACs = map[string]bool{}
 	}
 	for _, m := range h.MACs {
 		if !visited.macs[m] {
 			visited.macs[m] = true
 			hosts = append(hosts, v.hosts.byMAC.Get(m)...)
+		}
+	}
+	for _, m := range h.OtherMACs() {
+		if !visited.otherMACs[m] {
+			visited.otherMACs[m] = true
+			hosts = append(hosts, v.hosts.byOtherMAC.Get(m)...)
 		}
 	}
 	for _, a := range h.IPs {

@@ -17,10 +17,11 @@ const maxOthers = 8
 type Conflict struct {
 	// With is the other host.
 	With Ref
-	// MAC, IP or UUID is what they share; the others are zero.
-	MAC  netaddr.MAC
-	IP   netip.Addr
-	UUID string
+	// MAC, OtherMAC, IP or UUID is what they share; the others are zero.
+	MAC      netaddr.MAC
+	OtherMAC string
+	IP       netip.Addr
+	UUID     string
 }
 
 // Shared returns what the hosts share, such as "MAC 02:00:00:00:00:01".
@@ -30,6 +31,8 @@ func (c Conflict) Shared() string {
 		return "IP " + c.IP.String()
 	case c.UUID != "":
 		return "UUID " + c.UUID
+	case c.OtherMAC != "":
+		return "MAC " + c.OtherMAC
 	}
 	return "MAC " + c.MAC.String()
 }
@@ -65,6 +68,9 @@ func (x *hostIndex) conflicts(h *Host) []Conflict {
 	for _, m := range h.MACs {
 		add(x.byMAC.Get(m), Conflict{MAC: m})
 	}
+	for _, m := range h.OtherMACs() {
+		add(x.byOtherMAC.Get(m), Conflict{OtherMAC: m})
+	}
 	for _, a := range h.IPs {
 		add(x.byIP.Get(a), Conflict{IP: a})
 	}
@@ -82,6 +88,9 @@ func (x *hostIndex) addSharers(sharers map[Ref]bool, h *Host) {
 	for _, m := range h.MACs {
 		addRefs(sharers, x.byMAC.Get(m))
 	}
+	for _, m := range h.OtherMACs() {
+		addRefs(sharers, x.byOtherMAC.Get(m))
+	}
 	for _, a := range h.IPs {
 		addRefs(sharers, x.byIP.Get(a))
 	}
@@ -94,6 +103,7 @@ func (x *hostIndex) addSharers(sharers map[Ref]bool, h *Host) {
 func (x *hostIndex) conflicting() map[Ref]bool {
 	refs := map[Ref]bool{}
 	addShared(refs, &x.byMAC)
+	addShared(refs, &x.byOtherMAC)
 	addShared(refs, &x.byIP)
 	addShared(refs, &x.byUUID)
 	return refs

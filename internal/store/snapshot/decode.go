@@ -68,7 +68,7 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 		return nil, err
 	}
 	delete(meta.Annotations, v1.AnnotationLastApplied)
-	more := HostMore{Annotations: meta.Annotations, NICs: cards(spec.NICs)}
+	more := HostMore{Annotations: meta.Annotations, NICs: cards(spec.NICs), OtherMACs: otherMACs(spec.NICs)}
 	if len(more.Annotations)+len(more.NICs) > 0 {
 		h.More = &more
 	}
@@ -134,6 +134,9 @@ func (h *Host) addCards(spec *v1.BareMetalHostSpec) (err error) {
 	for i, nic := range append([]v1.NIC{{MAC: spec.BootMACAddress, IP: spec.IP, Hostname: spec.Hostname}}, spec.NICs...) {
 		if i > 0 {
 			path, macField = fmt.Sprintf("spec.nics[%d].", i-1), "mac"
+		}
+		if i > 0 && netaddr.IsOtherMAC(nic.MAC) {
+			nic.MAC = "" // see otherMACs
 		}
 		if h.MACs, err = appendParsed(h.MACs, nic.MAC, path+macField, netaddr.ParseMAC); err != nil {
 			return err
@@ -252,8 +255,8 @@ func cards(nics []v1.NIC) []template.NIC {
 	var out []template.NIC
 	for _, nic := range nics {
 		var c template.NIC
-		if mac, err := netaddr.ParseMAC(nic.MAC); err == nil {
-			c.MAC = mac.String()
+		if mac, err := netaddr.ParseAnyMAC(nic.MAC); err == nil {
+			c.MAC = mac
 		}
 		if ip, err := netaddr.ParseIP(nic.IP); err == nil {
 			c.IP = ip.String()
@@ -264,6 +267,17 @@ func cards(nics []v1.NIC) []template.NIC {
 		out = append(out, c)
 	}
 	return out
+}
+
+// otherMACs returns the hardware addresses of cards that are none of Ethernet.
+func otherMACs(nics []v1.NIC) []string {
+	var macs []string
+	for _, nic := range nics {
+		if m, err := netaddr.ParseOtherMAC(nic.MAC); err == nil {
+			macs = append(macs, m)
+		}
+	}
+	return match.Unique(macs)
 }
 
 func clip(s string) string {

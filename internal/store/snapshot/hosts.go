@@ -13,10 +13,12 @@ import (
 // are listed in the order in which they win it.
 type hostIndex struct {
 	bucket
-	byRef  table[Host]
-	byMAC  shardmap.Map[netaddr.MAC, []*Host]
-	byIP   shardmap.Map[netip.Addr, []*Host]
-	byUUID shardmap.Map[netaddr.UUIDKey, []*Host]
+	byRef table[Host]
+	byMAC shardmap.Map[netaddr.MAC, []*Host]
+	// byOtherMAC has the addresses that are none of Ethernet.
+	byOtherMAC shardmap.Map[string, []*Host]
+	byIP       shardmap.Map[netip.Addr, []*Host]
+	byUUID     shardmap.Map[netaddr.UUIDKey, []*Host]
 	// names has host names as they are, and stems those with a dot by their first label.
 	names, stems shardmap.Map[string, []*Host]
 }
@@ -37,6 +39,9 @@ func (x *hostIndex) put(edit *shardmap.Edit, ref Ref, h *Host) {
 func (x *hostIndex) setKeys(edit *shardmap.Edit, h *Host, isListed bool) {
 	for _, m := range h.MACs {
 		shardmap.SetListed(edit, &x.byMAC, m, h, isListed, (*Host).compare)
+	}
+	for _, m := range h.OtherMACs() {
+		shardmap.SetListed(edit, &x.byOtherMAC, m, h, isListed, (*Host).compare)
 	}
 	for _, a := range h.IPs {
 		shardmap.SetListed(edit, &x.byIP, a, h, isListed, (*Host).compare)
@@ -68,8 +73,24 @@ func (h *Host) sameKeys(o *Host) bool {
 
 // sameIdentity reports whether a host has the same conflicts as another.
 func (h *Host) sameIdentity(o *Host) bool {
-	return h.Created.Equal(o.Created) && slices.Equal(h.MACs, o.MACs) && slices.Equal(h.IPs, o.IPs) && h.UUID == o.UUID
+	return h.Created.Equal(o.Created) && h.SameMACs(o) && slices.Equal(h.IPs, o.IPs) && h.UUID == o.UUID
 }
+
+// SameMACs reports whether a host has the same hardware addresses as another.
+func (h *Host) SameMACs(o *Host) bool {
+	return slices.Equal(h.MACs, o.MACs) && slices.Equal(h.OtherMACs(), o.OtherMACs())
+}
+
+// OtherMACs returns the hardware addresses that are none of Ethernet, which few hosts have.
+func (h *Host) OtherMACs() []string {
+	if h.More == nil {
+		return nil
+	}
+	return h.More.OtherMACs
+}
+
+// HasMACs reports whether any hardware address of a host is known.
+func (h *Host) HasMACs() bool { return len(h.MACs) > 0 || len(h.OtherMACs()) > 0 }
 
 // HasUUID reports whether a host has a system UUID, in either order of its bytes.
 func (h *Host) HasUUID(uuid string) bool {

@@ -68,12 +68,14 @@ type HostBoot struct {
 	Provisioning v1.Provisioning
 }
 
-// HostMore are properties that few hosts have: facts for templates.
+// HostMore are properties that few hosts have.
 type HostMore struct {
 	// Annotations are metadata.annotations, without kubectl's copy of the object.
 	Annotations map[string]string
 	// NICs are spec.nics.
 	NICs []template.NIC
+	// OtherMACs are the hardware addresses of NICs that are none of Ethernet; see netaddr.ParseOtherMAC.
+	OtherMACs []string
 }
 
 // Conditions is a set of the conditions of a host that depend on other objects.

@@ -74,6 +74,12 @@ func (v View) Templates() []*Config {
 // that is no island goes first.
 func (v View) HostByMAC(m netaddr.MAC) *Host { return v.first(v.hosts.byMAC.Get(m)) }
 
+// HostByOtherMAC is HostByMAC for an address that is none of Ethernet.
+func (v View) HostByOtherMAC(m string) *Host { return v.first(v.hosts.byOtherMAC.Get(m)) }
+
+// HasOtherMACs reports whether any host has an address that is none of Ethernet.
+func (v View) HasOtherMACs() bool { return v.hosts.byOtherMAC.Len() > 0 }
+
 // HostByIP returns the host with an address; nil: none.
 func (v View) HostByIP(a netip.Addr) *Host { return v.first(v.hosts.byIP.Get(a)) }
 
@@ -111,6 +117,11 @@ func (v View) SharedByIslands(h *Host) (Conflict, bool) {
 			return Conflict{With: other.Ref, MAC: m}, true
 		}
 	}
+	for _, m := range h.OtherMACs() {
+		if other := v.OtherMACOfIslands(h, m); other != nil {
+			return Conflict{With: other.Ref, OtherMAC: m}, true
+		}
+	}
 	for _, a := range h.IPs {
 		if other := v.IPOfIslands(h, a); other != nil {
 			return Conflict{With: other.Ref, IP: a}, true
@@ -122,6 +133,11 @@ func (v View) SharedByIslands(h *Host) (Conflict, bool) {
 // MACOfIslands is IPOfIslands for a hardware address.
 func (v View) MACOfIslands(h *Host, m netaddr.MAC) *Host {
 	return v.ofOtherIsland(h, v.hosts.byMAC.Get(m))
+}
+
+// OtherMACOfIslands is IPOfIslands for a hardware address that is none of Ethernet.
+func (v View) OtherMACOfIslands(h *Host, m string) *Host {
+	return v.ofOtherIsland(h, v.hosts.byOtherMAC.Get(m))
 }
 
 // IPOfIslands returns a host with an address that is in another island than a host; nil: there is none, or the host
@@ -260,6 +276,7 @@ func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }
 // be read has none.
 func (v View) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
+	h.More = &HostMore{OtherMACs: otherMACs(host.Spec.NICs)}
 	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
 	for _, nic := range nics {
 		if m, err := netaddr.ParseMAC(nic.MAC); err == nil {

@@ -1,0 +1,106 @@
+package decide
+
+import (
+	"slices"
+
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
+)
+
+// The facts that identify a host. The first four are claims.
+const (
+	byMAC      = "mac"
+	byIP       = "ip"
+	byUUID     = "uuid"
+	byHostname = "hostname"
+	byAddress  = "address"
+	byNeighbor = "neighbor"
+)
+
+// claim is a kind of claim that identifies a host.
+type claim struct {
+	kind string
+	// present reports whether a request has the claim; text returns its value.
+	present func(c *identity.Claims) bool
+	text    func(c *identity.Claims) string
+	// host returns the host with the claimed value; nil: there is none. holds reports
+	// whether a host has it, since several may.
+	host  func(view snapshot.View, c *identity.Claims) *snapshot.Host
+	holds func(h *snapshot.Host, c *identity.Claims) bool
+	// rival returns the host of another island than a host's with the claimed value; nil: there is none.
+	rival func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host
+}
+
+// claims are the kinds in the order in which they are tried.
+var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
+	kind:    byIP,
+	present: func(c *identity.Claims) bool { return c.IP.IsValid() },
+	text:    func(c *identity.Claims) string { return c.IP.String() },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.IPOfIslands(h, c.IP)
+	},
+}, {
+	kind:    byUUID,
+	present: func(c *identity.Claims) bool { return c.UUID != "" },
+	text:    func(c *identity.Claims) string { return c.UUID },
+	host:    hostByUUID,
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.UUIDOfIslands(h, c.UUID)
+	},
+}, {
+	kind:    byHostname,
+	present: func(c *identity.Claims) bool { return c.Hostname != "" },
+	text:    func(c *identity.Claims) string { return c.Hostname },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
+	holds: func(h *snapshot.Host, c *identity.Claims) bool {
+		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
+	},
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.HostnameOfIslands(h, c.Hostname)
+	},
+}}
+
+var claimedMAC = &claim{
+	kind:    byMAC,
+	present: func(c *identity.Claims) bool { return c.MAC != zeroMAC },
+	text:    func(c *identity.Claims) string { return c.MAC.String() },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.MACOfIslands(h, c.MAC)
+	},
+}
+
+// claimedOtherMAC is the claim of a hardware address that is none of Ethernet.
+var claimedOtherMAC = &claim{
+	kind:    byMAC,
+	present: func(c *identity.Claims) bool { return c.OtherMAC != "" },
+	text:    func(c *identity.Claims) string { return c.OtherMAC },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByOtherMAC(c.OtherMAC) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.OtherMACs(), c.OtherMAC) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.OtherMACOfIslands(h, c.OtherMAC)
+	},
+}
+
+// hostByUUID returns the host with the claimed UUID, unless the claimed MAC is that of another machine: boards
+// of one model may share a UUID.
+func hostByUUID(view snapshot.View, c *identity.Claims) *snapshot.Host {
+	h := view.HostByUUID(c.UUID)
+	if h != nil && c.MAC != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, c.MAC) {
+		return nil
+	}
+	return h
+}
+
+// claimOfCard returns the kind of a claim of one card.
+func claimOfCard(c *identity.Claims) *claim {
+	if c.OtherMAC != "" {
+		return claimedOtherMAC
+	}
+	return claimedMAC
+}
