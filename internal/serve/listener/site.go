@@ -1,15 +1,24 @@
 package listener
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // crossOrigin compares the headers by which a browser names the site of a page.
 var crossOrigin = http.NewCrossOriginProtection()
 
 // OfOtherSite reports whether a page of another site in a browser has caused a request, whatever its method.
 // Programs that are no browsers send neither Origin nor Sec-Fetch-Site.
+//
+// A page of plain HTTP is of another site than this server at TLS, also with its name and port: whoever is on the
+// way wrote it. Without TLS here a proxy may have ended it, and the schemes are not compared.
 func OfOtherSite(r *http.Request) bool {
 	if len(r.Header["Origin"]) == 0 && len(r.Header["Sec-Fetch-Site"]) == 0 {
 		return false
+	}
+	if r.TLS != nil && strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "http://") {
+		return true
 	}
 	write := *r
 	write.Method = http.MethodPost // of a GET nothing would be compared

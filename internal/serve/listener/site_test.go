@@ -1,8 +1,10 @@
 package listener
 
 import (
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -30,12 +32,22 @@ func TestFromNoOtherSite(t *testing.T) {
 		"no site":                {"GET", map[string]string{"Origin": "null"}, true},
 		"an upgrade of a link": {"GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": navigate,
 			"Sec-Fetch-Dest": document, "Upgrade": "websocket"}, true},
+		"a page of plain HTTP":        {"POST", map[string]string{"Origin": "http://glowplug:8443"}, false},
+		"a page of plain HTTP at TLS": {"POST", map[string]string{"Origin": "HTTP://glowplug:8443"}, true},
+		"a WebSocket of plain HTTP at TLS": {"GET", map[string]string{"Origin": "http://glowplug:8443",
+			"Upgrade": "websocket"}, true},
+		"a WebSocket of this server at TLS": {"GET", map[string]string{"Origin": "https://glowplug:8443",
+			"Upgrade": "websocket"}, false},
+		"a program at TLS": {"GET", nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := func(status int) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 			}
 			r := httptest.NewRequest(c.method, "/api/v1/secrets", http.NoBody)
+			if strings.HasSuffix(name, " at TLS") {
+				r.TLS = &tls.ConnectionState{}
+			}
 			r.Host = "glowplug:8443"
 			for key, value := range c.header {
 				r.Header.Set(key, value)
