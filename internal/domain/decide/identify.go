@@ -80,15 +80,16 @@ func (q *question) fits(own *snapshot.Host, ownBy string) int {
 }
 
 // ownHost returns the host that the network shows: by the client's address, else by its
-// entry in the neighbour table.
+// entry in the neighbour table, which goes first where only that host is none of a tenant.
 func (q *question) ownHost() (host *snapshot.Host, foundBy string) {
-	if h := q.view.HostByIP(q.addr); h != nil {
-		return h, byAddress
-	}
+	h := q.view.HostByIP(q.addr)
 	if q.neighbor != zeroMAC {
-		if h := q.view.HostByMAC(q.neighbor); h != nil {
-			return h, byNeighbor
+		if other := q.view.HostByMAC(q.neighbor); other != nil && (h == nil || q.yields(h, other)) {
+			return other, byNeighbor
 		}
+	}
+	if h != nil {
+		return h, byAddress
 	}
 	return nil, ""
 }
@@ -194,12 +195,18 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 	if dec.Host != nil && claim.holds(dec.Host, c) {
 		return false, nil
 	}
+	h := q.named(claim)
 	if dec.Host == nil && own != nil && claim.holds(own, c) {
 		dec.Host, dec.FoundBy = own, kind
+		if h != nil && q.yields(own, h) && q.mayBe(h, "") {
+			dec.Host = h
+		}
 		return false, nil
 	}
-	h := q.named(claim)
+	shown := cmp.Or(dec.Host, own)
 	switch {
+	case h != nil && shown != nil && q.view.Separates(shown.Namespace, h.Namespace):
+		return q.verifyForeign(claim, h, shown)
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than
 		// a claim does.
@@ -213,6 +220,23 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 		return false, q.refuse(h, kind, "the claimed "+kind+" is "+q.whyNot(kind, h, own, ownBy))
 	}
 	dec.Host, dec.FoundBy = h, kind
+	return false, nil
+}
+
+// verifyForeign verifies a claim that names a host which an island separates from the one that is known of the client.
+// A tenant, who can write any fact into his hosts, must neither take the machine of another nor stop it.
+func (q *question) verifyForeign(claim *claim, h, shown *snapshot.Host) (ignore bool, err *fault.Error) {
+	isIsland, mayBe := q.view.IsIsland(h.Namespace), q.mayBe(h, "")
+	switch {
+	case isIsland && (!mayBe || !q.view.IsIsland(shown.Namespace)):
+		return true, nil
+	case isIsland:
+		return false, q.shared(shown, h, claim.named(&q.req.Claims))
+	case !mayBe:
+		return false, q.refuse(h, claim.kind, "the claimed "+claim.kind+" is not that of host "+shown.Ref.String()+
+			", which this client is; leave the parameter out or correct the host")
+	}
+	q.dec.Host, q.dec.FoundBy = h, claim.kind
 	return false, nil
 }
 
@@ -331,6 +355,13 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 	if other := q.hostOfNeighbor(h); other != nil {
 		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, which has its address, and "+
 			"host "+other.Ref.String()+" has its hardware address; delete one of the two hosts")
+	}
+	if other := q.view.HostByIP(q.addr); other != nil && other != h && q.view.Separates(h.Namespace, other.Namespace) {
+		const text = "; correct the spec.ip of one of the two"
+		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, and host "+other.Ref.String()+
+			", of another island, has its address"+text)
+		q.notice(ReasonDuplicate, other, h.Ref.String(), q.who()+" has the address of this host, and is served as host "+
+			h.Ref.String()+" of another namespace"+text)
 	}
 	return q.admitShared(h)
 }

@@ -18,6 +18,32 @@ func (q *question) islandBetween(namespace, other string) (island string, separa
 	return other, true
 }
 
+// yields reports whether a host of an island gives way to another one, which no tenant can write.
+func (q *question) yields(h, other *snapshot.Host) bool {
+	return h != other && q.view.IsIsland(h.Namespace) && !q.view.IsIsland(other.Namespace)
+}
+
+// rivalHere returns the host of another island that the client may be as well: it has the hardware address of the
+// client, unless the found host has both that and the address and the other one has addresses of its own; or it has
+// none, and the claim by which the other was found is true of it as well.
+func (q *question) rivalHere(h *snapshot.Host) *snapshot.Host {
+	if q.neighbor != zeroMAC {
+		hasAll := slices.Contains(h.MACs, q.neighbor) && slices.Contains(h.IPs, q.addr)
+		if other := q.view.MACOfIslands(h, q.neighbor); other != nil && !(hasAll && len(other.IPs) > 0) {
+			return other
+		}
+	}
+	for _, claim := range claims {
+		if claim.kind != q.dec.FoundBy || !q.makes(claim) {
+			continue
+		}
+		if other := claim.rival(q.view, h, &q.req.Claims); other != nil && len(other.IPs) == 0 && q.mayBe(other, "") {
+			return other
+		}
+	}
+	return nil
+}
+
 // admitShared returns an error where a host of another island has what identifies the machine, unless it asks from
 // the host's own address: the author of one could have the machine of the other taken for his own, or stop it. The
 // machine asks again, since its author could not make it boot after a final answer.
@@ -25,7 +51,8 @@ func (q *question) admitShared(h *snapshot.Host) *fault.Error {
 	if !q.view.IsIsland(h.Namespace) {
 		return nil // the hosts of islands give way to it
 	}
-	if slices.Contains(h.IPs, q.addr) && q.view.IPOfIslands(h, q.addr) == nil {
+	rival := q.rivalHere(h)
+	if rival == nil && slices.Contains(h.IPs, q.addr) && q.view.IPOfIslands(h, q.addr) == nil {
 		return nil
 	}
 	if c, ok := q.view.SharedByIslands(h); ok {
@@ -38,6 +65,9 @@ func (q *question) admitShared(h *snapshot.Host) *fault.Error {
 		if other := claim.rival(q.view, h, &q.req.Claims); other != nil {
 			return q.shared(h, other, claim.named(&q.req.Claims))
 		}
+	}
+	if rival != nil {
+		return q.shared(h, rival, "the machine "+q.who())
 	}
 	return nil
 }

@@ -1,11 +1,14 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -213,6 +216,73 @@ func TestHostsOfTwoNamespaces(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s (%v), want %s", c.name, got, dec.Err, c.want)
+		}
+	}
+}
+
+// TestTenantsTakeNoMachine: a tenant who writes the address, a hardware address, the UUID or the name of a machine into
+// a host of his own gets none that an administrator's host is known by, and stops none. Of two islands both hosts are
+// told, and the machine asks again.
+func TestTenantsTakeNoMachine(t *testing.T) {
+	const uuid, net, nat = "4c4c4544-0042-3510-8056-b4c04f4e3119", "203.0.113.0/24", "203.0.113.7"
+	victim := func(l *lab, namespace string, change func(h *v1.BareMetalHost)) {
+		change(l.host(namespace, "victim", "", ""))
+	}
+	card := func(h *v1.BareMetalHost) { h.Spec.BootMACAddress = macA }
+	claims := func(h *v1.BareMetalHost) { h.Spec.BootMACAddress, h.Spec.BootSources = macA, []string{net} }
+	address := func(h *v1.BareMetalHost) { h.Spec.IP = "10.0.0.9" }
+	dhcp, behindNAT := ask{from: "10.0.0.9", neighbor: macA}, ask{from: nat, mac: macA}
+	with := func(a ask, change func(a *ask)) ask { change(&a); return a }
+	for name, c := range map[string]struct {
+		victim, thief func(h *v1.BareMetalHost)
+		ask           ask
+		islands       string // the answer where the victim is of an island, too; "": the victim's
+	}{
+		"its current address": {card, address, dhcp, "503"},
+		"address and card":    {card, func(h *v1.BareMetalHost) { h.Spec.IP, h.Spec.BootMACAddress = "10.0.0.9", macA }, dhcp, "503"},
+		"the address, and the machine claims its card": {card, address,
+			with(dhcp, func(a *ask) { a.mac = macA }), "503"},
+		"its UUID": {card, func(h *v1.BareMetalHost) { h.Spec.SystemUUID = uuid },
+			with(dhcp, func(a *ask) { a.mac, a.uuid = macA, uuid }), ""},
+		"its name": {card, func(h *v1.BareMetalHost) { h.Spec.Hostname = "db" },
+			with(dhcp, func(a *ask) { a.mac, a.hostname = macA, "db" }), ""},
+		"its card":                  {address, card, with(dhcp, func(a *ask) { a.mac = macA }), "503"},
+		"the address of its router": {claims, func(h *v1.BareMetalHost) { h.Spec.IP = nat }, behindNAT, "503"},
+		"its router and its card": {claims, func(h *v1.BareMetalHost) { h.Spec.IP, h.Spec.BootMACAddress = nat, macA },
+			behindNAT, "503"},
+		"its card, from anywhere": {func(h *v1.BareMetalHost) { h.Spec.SystemUUID, h.Spec.BootSources = uuid, []string{net} },
+			func(h *v1.BareMetalHost) { h.Spec.BootMACAddress, h.Spec.BootSources = macA, []string{"0.0.0.0/0"} },
+			with(behindNAT, func(a *ask) { a.uuid = uuid }), "503"},
+	} {
+		for _, namespace := range []string{"open", "island"} {
+			l := &lab{}
+			c.thief(l.host("thief", "thief", "", "")) // the older
+			victim(l, namespace, c.victim)
+			inv := l.inventory(t)
+			mark(inv, "thief", "island", "true")
+			want := "victim"
+			if namespace == "island" {
+				mark(inv, "island", "island", "true")
+				want = cmp.Or(c.islands, want)
+			}
+			dec := New(Options{Inventory: inv}).Config(c.ask.request(t))
+			got := "nobody"
+			switch {
+			case dec.Err != nil && dec.Err.Kind == fault.Unavailable, dec.Err != nil && dec.Err.Kind == fault.Refused:
+				got = fmt.Sprint(dec.Err.Kind.Status())
+				told := map[string]bool{}
+				for _, n := range dec.Notices {
+					told[n.Host.Ref.Name] = n.Reason == ReasonDuplicate
+				}
+				if !told["victim"] || !told["thief"] {
+					t.Errorf("%s, %s: told are %v", name, namespace, told)
+				}
+			case dec.Host != nil:
+				got = dec.Host.Ref.Name
+			}
+			if got != want {
+				t.Errorf("%s, %s: %s (%v), want %s", name, namespace, got, dec.Err, want)
+			}
 		}
 	}
 }
