@@ -42,7 +42,7 @@ func (f *finding) configArgument(cdrom *v1.ISCSICdrom) *metav1.Condition {
 
 // noConfigArgument says that an image of a distribution has no argument for its config, and what to do.
 func noConfigArgument(distro string) string {
-	return "no kernel argument tells the system where its config is, and the server knows no default for the image (" +
-		distro + "): set kernelArgs, for example inst.ks=${glowplug}/api/v1/kickstart, or defaultKernelArgs: false if the " +
+	return "no kernel argument tells the system of the image (" + distro + ") where its config is, and no default one " +
+		"is left: set kernelArgs, for example inst.ks=${glowplug}/api/v1/kickstart, or defaultKernelArgs: false if the " +
 		"system needs none"
 }

@@ -22,9 +22,9 @@ var otherURLs = []string{"rootfs", "stage2", "repo", "proxy", "updates", "root",
 // TellsConfig reports whether a kernel argument tells a system where its config is. One of an unknown name
 // does if it has a URL, unless the name is of something else.
 func TellsConfig(arg string) bool {
-	name, value, _ := strings.Cut(strings.Trim(arg, `"'`), "=")
+	name, value, assigned := strings.Cut(strings.Trim(arg, `"'`), "=")
 	if slices.Contains(configKeys, name) {
-		return true
+		return !assigned || value != "" // inst.ks= takes the default one away
 	}
 	return strings.Contains(value, "://") && !slices.ContainsFunc(otherURLs, func(other string) bool {
 		return strings.Contains(name, other)

@@ -11,7 +11,7 @@ func TestTellsConfig(t *testing.T) {
 		"ignition.config.url=http://s/x": true, "inst.ks=hd:LABEL=X": true, "ks=http://s/x": true, "autoinstall": true,
 		"talos.config=http://s/x": true, `"ds=nocloud;s=http://s/x"`: true, "own.system.config=https://s/x": true,
 		"console=ttyS0": false, "quiet": false, "ip=ibft": false, "ignition.firstboot": false,
-		"coreos.live.rootfs_url=http://s/x": false, "inst.stage2=http://s/x": false, "inst.repo=http://s/x": false,
+		"inst.ks=": false, "coreos.live.rootfs_url=http://s/x": false, "inst.stage2=http://s/x": false, "inst.repo=http://s/x": false,
 	} {
 		if got := TellsConfig(arg); got != want {
 			t.Errorf("%s: %t, want %t", arg, got, want)
