@@ -33,8 +33,8 @@ const MaxConfigBytes = 2 << 20
 
 // AnnotationIsland on a Namespace is the mark of an island, a namespace whose configs and images are for its own
 // hosts, and whose hosts have no others. The server sets "true" as soon as somebody may write hosts, configs, images
-// or Secrets in it and not in all namespaces, and never removes it. With "false" an administrator says that the
-// namespace is none.
+// or Secrets in it, or the Namespace itself, and not in all namespaces, and never removes it. With "false" an
+// administrator of all namespaces says that the namespace is none.
 const AnnotationIsland = "glowplug.dev/island"
 
 // AnnotationIsolated, "true" on the namespace default, is the mark of a store that an earlier release has isolated:

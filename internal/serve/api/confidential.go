@@ -31,18 +31,24 @@ const (
 	subresourceCredentials = "credentials"
 )
 
-// rights knows who may read what is confidential.
+// rights knows what else a user may do than what he asks for.
 type rights struct{ authorizer authorizer.Authorizer }
 
 // mayGet reports whether the user of a request may get a subresource of an object, or the object
-// itself. The program itself, whose work in the background has no user, may.
+// itself.
 func (r rights) mayGet(ctx context.Context, resource, subresource, namespace, name string) bool {
+	return r.may(ctx, "get", resource, subresource, namespace, name)
+}
+
+// may reports whether the user of a request has a verb. The program itself, whose work in the background has no
+// user, has all.
+func (r rights) may(ctx context.Context, verb, resource, subresource, namespace, name string) bool {
 	who, ok := request.UserFrom(ctx)
 	if !ok {
 		return true
 	}
 	decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-		User: who, Verb: "get", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version, Resource: resource,
+		User: who, Verb: verb, APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version, Resource: resource,
 		Subresource: subresource, Namespace: namespace, Name: name, ResourceRequest: true,
 	})
 	return err == nil && decision == authorizer.DecisionAllow

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
@@ -33,14 +35,11 @@ func (n *namespaces) markIslands(ctx context.Context) error {
 
 // markIsland marks a namespace, unless an administrator has decided about it.
 func (n *namespaces) markIsland(ctx context.Context, name string) error {
-	err := n.ensure(ctx, name)
-	if err == errTerminating {
-		return nil // its bindings are being deleted with it
-	}
-	if err != nil {
+	// One that is being terminated loses its bindings before the objects with finalizers.
+	if err := n.ensure(ctx, name); err != nil && err != errTerminating {
 		return err
 	}
-	return n.stores[kinds.Namespaces].GuaranteedUpdate(ctx, namespaceKey(name), &v1.Namespace{}, false, nil,
+	err := n.stores[kinds.Namespaces].GuaranteedUpdate(ctx, namespaceKey(name), &v1.Namespace{}, false, nil,
 		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			namespace := obj.(*v1.Namespace)
 			if namespace.Annotations[v1.AnnotationIsland] == "" {
@@ -51,6 +50,28 @@ func (n *namespaces) markIsland(ctx context.Context, name string) error {
 			}
 			return namespace, nil, nil
 		}, nil)
+	if storage.IsNotFound(err) {
+		return nil // it has been terminated meanwhile
+	}
+	return err
+}
+
+// checkMarks refuses a write of a Namespace that changes a mark of islands, unless its user has the same verb on all
+// namespaces: a RoleBinding in a namespace lets a tenant write the Namespace itself too, and would let him end the
+// isolation that holds him.
+func (r rights) checkMarks(ctx context.Context, now, old *v1.Namespace) error {
+	verb := "update"
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		verb = info.Verb
+	}
+	for _, key := range [...]string{v1.AnnotationIsland, v1.AnnotationIsolated} {
+		if now.Annotations[key] != old.Annotations[key] && !r.may(ctx, verb, kinds.Namespaces, "", "", "") {
+			return apierrors.NewForbidden(v1.Resource(kinds.Namespaces), now.Name, fmt.Errorf("the annotation %s decides "+
+				"which namespaces are islands: an administrator of all namespaces has to change it, who has the verb %s on "+
+				"namespaces by a ClusterRoleBinding", key, verb))
+		}
+	}
+	return nil
 }
 
 // access adds a role or binding to both sides of a change set. It reports whether the object is one.

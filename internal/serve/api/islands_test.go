@@ -33,8 +33,8 @@ func bindingOf(name, role, who string) *rbacv1.RoleBinding {
 	}
 }
 
-// TestIslandsOutlastTheirBindings: a tenant who deletes his RoleBinding does not end the island, which a user who
-// may write the namespace ends.
+// TestIslandsOutlastTheirBindings: a tenant who deletes his RoleBinding does not end the island, which an
+// administrator of all namespaces ends.
 func TestIslandsOutlastTheirBindings(t *testing.T) {
 	a := start(t)
 	a.awaitRoles()

@@ -142,6 +142,7 @@ func (s *namespacedStore) GuaranteedUpdate(ctx context.Context, key string, dest
 type namespaceREST struct {
 	withoutCollections
 	storage registry.DryRunnableStorage
+	rights  rights
 }
 
 // withoutCollections has the methods of an endpoint, except DeleteCollection.
@@ -158,10 +159,21 @@ type withoutCollections interface {
 	rest.ResetFieldsStrategy
 }
 
-func newNamespaceREST(e *endpoint) *namespaceREST {
+func newNamespaceREST(e *endpoint, r rights) *namespaceREST {
 	// The terminator alone removes a namespace.
 	e.ShouldDeleteDuringUpdate = func(context.Context, string, runtime.Object, runtime.Object) bool { return false }
-	return &namespaceREST{e, e.Storage}
+	return &namespaceREST{e, e.Storage, r}
+}
+
+// Update implements rest.Updater, and creates a namespace for server-side apply. Create needs the right in all
+// namespaces by itself.
+func (r *namespaceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	info = rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+		return obj, r.rights.checkMarks(ctx, obj.(*v1.Namespace), old.(*v1.Namespace))
+	})
+	return r.withoutCollections.Update(ctx, name, info, create, update, forceCreate, options)
 }
 
 func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,

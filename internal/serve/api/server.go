@@ -256,7 +256,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	rendered := newRendered(configs.Store, &s.opts)
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = rendered
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
-	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)))
+	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)), s.opts.rights)
 	hosts := install(into, hostKind(&s.opts))
 	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered, hosts.Store}
 	install(into, releaseKind())
