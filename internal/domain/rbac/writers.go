@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -13,12 +14,12 @@ import (
 // Kinds is a set of the kinds that decide what machines receive and boot.
 type Kinds uint8
 
-const allKinds Kinds = 1<<4 - 1
+const allKinds Kinds = 1<<5 - 1
 
-// kindOf has the kind that a resource belongs to.
+// kindOf has the kind that a resource belongs to. The annotations of a Namespace have the boot script of its hosts.
 var kindOf = map[string]Kinds{
 	"baremetalhosts": 1, "ignitionconfigs": 2, "iscsicdroms": 4, "iscsicdroms/iso": 4, "*/iso": 4, "secrets": 8,
-	rbacv1.ResourceAll: allKinds,
+	"namespaces": 16, rbacv1.ResourceAll: allKinds,
 }
 
 // Writes is what a role lets write of the Kinds: some objects of a kind, or all of them.
@@ -39,7 +40,7 @@ func WritesOf(rules []rbacv1.PolicyRule) (w Writes) {
 		for _, resource := range rule.Resources {
 			kind := kindOf[resource]
 			w.Some |= kind
-			if isAll && (resource == rbacv1.ResourceAll || slices.Contains(namespaced, resource) || resource == "secrets") {
+			if isAll && !strings.Contains(resource, "/") {
 				w.All |= kind
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestWhoWritesInANamespaceAlone: a tenant is who may write hosts, configs, images or Secrets in a namespace, and
-// not the same in all of them.
+// TestWhoWritesInANamespaceAlone: a tenant is who may write hosts, configs, images or Secrets in a namespace, or
+// the Namespace itself, and not the same in all of them.
 func TestWhoWritesInANamespaceAlone(t *testing.T) {
 	roles := map[string]Writes{}
 	for _, role := range ClusterRoles() {
@@ -38,6 +38,12 @@ func TestWhoWritesInANamespaceAlone(t *testing.T) {
 		{"uploads", one("update", "", "iscsicdroms/iso"), ann, nil, "User ann"},
 		{"reports of hardware", one("update", "", "baremetalhosts/status"), ann, nil, ""},
 		{"ConfigMaps", one("*", "", "configmaps"), ann, nil, ""},
+		{"the Namespace", one("patch", "", "namespaces"), ann, nil, "User ann"},
+		{"a reader of the Namespace", one("list", "", "namespaces"), ann, nil, ""},
+		{"all Namespaces", one("patch", "", "namespaces"), ann,
+			map[rbacv1.Subject]Writes{ann: one("*", "", "namespaces")}, ""},
+		{"the Namespace, and the rest everywhere", one("*", "*", "*"), ann,
+			map[rbacv1.Subject]Writes{ann: roles[Edit]}, "User ann"},
 		{"another API group", one("*", "apps", "secrets"), ann, nil, ""},
 		{"masters", roles[Edit], group("system:masters"), nil, ""},
 		{"an administrator", roles[Edit], ann, map[rbacv1.Subject]Writes{ann: roles[ClusterAdmin]}, ""},
