@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,16 +17,29 @@ import (
 // ourError returns the error of a write by the Kubernetes library as the server answers it. Every update and patch
 // passes here.
 //
-//   - Server-side apply of a field that the kind does not have is the client's error, 400. The library takes it for
-//     an internal one.
+//   - Server-side apply of a field that the kind does not have, or of a value that is none of its type, is the
+//     client's error, 400. The library takes it for an internal one, and quotes the value: in the answer, and in the
+//     log that it writes of each error without a status.
+//   - So it does with a resourceVersion that is no number, into which a patch may have copied any other field.
 //   - A patch that gives a field a value of a wrong type is answered with the field alone. The library quotes the
 //     whole object with the patch in it, which the client may not be allowed to read: a Secret, say.
 func ourError(ctx context.Context, err error, name string) error {
 	if err == nil {
 		return nil
 	}
-	if strings.HasPrefix(err.Error(), "failed to create typed patch object") {
-		return apierrors.NewBadRequest(err.Error())
+	kind := schema.GroupKind{}
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		kind = groupKind(info.Resource)
+	}
+	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+		return apierrors.NewInvalid(kind, name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"),
+			field.OmitValueType{}, "it is no version of the object: give the one that you have read, or none")})
+	}
+	switch text := err.Error(); {
+	case strings.HasPrefix(text, "failed to create typed patch object"):
+		return apierrors.NewBadRequest(withoutGiven(text))
+	case strings.HasPrefix(text, "failed to convert new"):
+		return apierrors.NewBadRequest(withoutQuotes(text))
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonInvalid ||
@@ -41,12 +55,27 @@ func ourError(ctx context.Context, err error, name string) error {
 	if len(found) == 0 {
 		return err
 	}
-	kind := schema.GroupKind{}
-	if info, ok := request.RequestInfoFrom(ctx); ok {
-		kind = groupKind(info.Resource)
-	}
 	return apierrors.NewInvalid(kind, name, found)
 }
+
+// withoutGiven returns an error about the types of an applied object without the values that it quotes. One with
+// several findings has a line for each; the other lines are those of a value.
+func withoutGiven(message string) string {
+	var kept []string
+	for i, line := range strings.Split(message, "\n") {
+		if i == 0 || strings.HasPrefix(line, "  .") {
+			line, _, _ = strings.Cut(line, ", got ")
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// quotedText is a text in quotes, as Go writes it.
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// withoutQuotes returns an error of a decoder without the values that it quotes.
+func withoutQuotes(message string) string { return quotedText.ReplaceAllLiteralString(message, `"…"`) }
 
 // patchField is the name that the library gives the patched object in its errors.
 const patchField = "patch"

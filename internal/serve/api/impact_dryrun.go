@@ -59,7 +59,7 @@ func (d *dryRunner) collect(ctx context.Context, body *changeRequest) (all []cha
 func (d *dryRunner) run(ctx context.Context, method string, text []byte, query url.Values) (change, error) {
 	var named metav1.PartialObjectMetadata
 	if err := json.Unmarshal(text, &named); err != nil {
-		return change{}, apierrors.NewBadRequest("it is no object: " + err.Error())
+		return change{}, apierrors.NewBadRequest("it is no object: " + withoutQuotes(err.Error()))
 	}
 	where, err := pathOf(&named)
 	if err != nil {
