@@ -3,15 +3,14 @@ package api
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -71,10 +70,13 @@ func (r rights) mayGetResult(ctx context.Context, view snapshot.View, ref snapsh
 // secrecy describes what is confidential in the objects of a kind.
 type secrecy struct {
 	resource, subresource string
-	// paths are those of the confidential fields, and values returns pointers to them, in the same
-	// order; none for an object that does not have them.
+	// verbs are those of which one is enough to read the fields; none: get.
+	verbs []string
+	// paths are those of the confidential fields, and values returns what an object has in them.
 	paths  [][]string
-	values func(obj runtime.Object) []*string
+	values func(obj runtime.Object) []value
+	// isFixed reports whether the fields of an object cannot change; nil: those of all can.
+	isFixed func(obj runtime.Object) bool
 	// isOpen reports whether everybody may read the fields of an object, and hideMore hides other
 	// fields that may quote them; nil: no object is open, and there are no such fields.
 	isOpen   func(obj runtime.Object) bool
@@ -85,8 +87,10 @@ type secrecy struct {
 func configSecrecy(r rights) *secrecy {
 	return &secrecy{
 		resource: kinds.IgnitionConfigs, subresource: subresourceSource, rights: r,
-		paths:  [][]string{{"spec", "config"}},
-		values: func(obj runtime.Object) []*string { return []*string{&obj.(*v1.IgnitionConfig).Spec.Config} },
+		paths: [][]string{{"spec", "config"}},
+		values: func(obj runtime.Object) []value {
+			return []value{textAt("spec.config", &obj.(*v1.IgnitionConfig).Spec.Config)}
+		},
 		isOpen: func(obj runtime.Object) bool { return !obj.(*v1.IgnitionConfig).Spec.Confidential },
 		// The findings of a compiler quote the source.
 		hideMore: func(obj runtime.Object) {
@@ -111,9 +115,9 @@ func hostSecrecy(r rights) *secrecy {
 	return &secrecy{
 		resource: kinds.BareMetalHosts, subresource: subresourceCredentials, rights: r,
 		paths: [][]string{{"spec", "bmc", "password"}},
-		values: func(obj runtime.Object) []*string {
+		values: func(obj runtime.Object) []value {
 			if bmc := obj.(*v1.BareMetalHost).Spec.BMC; bmc != nil {
-				return []*string{&bmc.Password}
+				return []value{textAt("spec.bmc.password", &bmc.Password)}
 			}
 			return nil
 		},
@@ -124,9 +128,11 @@ func cdromSecrecy(r rights) *secrecy {
 	return &secrecy{
 		resource: kinds.ISCSICdroms, subresource: subresourceCredentials, rights: r,
 		paths: [][]string{{"spec", "chap", "password"}, {"spec", "chap", "mutualPassword"}},
-		values: func(obj runtime.Object) []*string {
+		values: func(obj runtime.Object) []value {
 			if chap := obj.(*v1.ISCSICdrom).Spec.CHAP; chap != nil {
-				return []*string{&chap.Password, &chap.MutualPassword}
+				return []value{
+					textAt("spec.chap.password", &chap.Password), textAt("spec.chap.mutualPassword", &chap.MutualPassword),
+				}
 			}
 			return nil
 		},
@@ -145,7 +151,7 @@ func (s *secrecy) conceals(ctx context.Context, obj runtime.Object) bool {
 	if s == nil || s.isOpen != nil && s.isOpen(obj) {
 		return false
 	}
-	isThere := slices.ContainsFunc(s.values(obj), func(value *string) bool { return *value != "" })
+	isThere := slices.ContainsFunc(s.values(obj), func(v value) bool { return v.text != "" })
 	if !isThere && obj.(metav1.Object).GetAnnotations()[v1.AnnotationLastApplied] == "" || s.mayGet(ctx, obj) {
 		return false
 	}
@@ -155,7 +161,15 @@ func (s *secrecy) conceals(ctx context.Context, obj runtime.Object) bool {
 // mayGet reports whether the user of a request may read what is confidential in an object.
 func (s *secrecy) mayGet(ctx context.Context, obj runtime.Object) bool {
 	object := obj.(metav1.Object)
-	return s.rights.mayGet(ctx, s.resource, s.subresource, object.GetNamespace(), object.GetName())
+	may := func(verb string) bool {
+		return s.rights.may(ctx, verb, s.resource, s.subresource, object.GetNamespace(), object.GetName())
+	}
+	return may("get") || slices.ContainsFunc(s.verbs, may)
+}
+
+// neededVerb names what a user needs to read what is confidential.
+func (s *secrecy) neededVerb() string {
+	return "the verb get on " + path.Join(s.resource, s.subresource)
 }
 
 // redact returns an object without what is confidential: a copy, since the prediction of an impact reads
@@ -197,8 +211,10 @@ func (s *secrecy) hidesFrom(ctx context.Context, obj runtime.Object) func(runtim
 
 // hideAll hides what is confidential in an object.
 func (s *secrecy) hideAll(obj runtime.Object) {
-	for _, value := range s.values(obj) {
-		hide(value)
+	for _, v := range s.values(obj) {
+		if v.text != "" {
+			v.set(redacted)
+		}
 	}
 	if s.hideMore != nil {
 		s.hideMore(obj)
@@ -211,21 +227,19 @@ func (s *secrecy) restore(obj, stored runtime.Object) error {
 	if s == nil {
 		return nil
 	}
-	var old []*string
+	old := map[string]string{}
 	if stored != nil {
-		old = s.values(stored)
+		old = s.texts(stored)
 	}
-	for i, value := range s.values(obj) {
-		if *value != redacted {
-			continue
+	for _, v := range s.values(obj) {
+		switch {
+		case v.text != redacted:
+		case old[v.path] == "":
+			return apierrors.NewInvalid(groupKind(s.resource), obj.(object).GetName(), field.ErrorList{field.Invalid(
+				field.NewPath(v.path), redacted, "it stands for the stored value, and there is none: give the value itself")})
+		default:
+			v.set(old[v.path])
 		}
-		if i >= len(old) || *old[i] == "" {
-			object := obj.(object)
-			path := field.NewPath(s.paths[i][0], s.paths[i][1:]...)
-			return apierrors.NewInvalid(groupKind(s.resource), object.GetName(), field.ErrorList{field.Invalid(path,
-				redacted, "it stands for the stored value, and there is none: give the value itself")})
-		}
-		*value = *old[i]
 	}
 	if stored == nil {
 		return nil
@@ -275,78 +289,36 @@ func (u confidentialUpdate) UpdatedObject(ctx context.Context, old runtime.Objec
 	if conceals && u.isOpen != nil && u.isOpen(obj) {
 		object := obj.(object)
 		return nil, apierrors.NewForbidden(kinds.GroupResource(u.resource), object.GetName(), errors.New(
-			"spec.confidential may be removed only by a user with the verb get on "+u.resource+"/"+u.subresource))
+			"spec.confidential may be removed only by a user with "+u.neededVerb()))
 	}
 	return obj, nil
 }
 
 // checkBlind keeps a user who may not read the values of an object from finding out with a write whether a
-// guess is right: each value that he gives counts as a change, and values that are compared with each
-// other are given together.
+// guess is right: each value that he gives counts as a change, an immutable object takes none, and passwords, which
+// are compared with each other, are given together.
 func (u confidentialUpdate) checkBlind(ctx context.Context, obj, old runtime.Object) error {
 	given, kept := 0, 0
-	before := u.values(old)
-	for i, value := range u.values(obj) {
+	before := u.texts(old)
+	for _, v := range u.values(obj) {
 		switch {
-		case *value == redacted:
+		case v.text == redacted:
 			kept++
-		case *value != "" || i < len(before) && *before[i] != "":
+		case v.text != "" || before[v.path] != "":
 			given++
 		}
 	}
-	if given > 0 && kept > 0 {
-		object := obj.(object)
-		return apierrors.NewInvalid(groupKind(u.resource), object.GetName(), field.ErrorList{field.Required(
-			field.NewPath(u.paths[0][0], u.paths[0][1:]...),
-			"a user without the verb get on "+u.resource+"/"+u.subresource+" gives all passwords of the object, or none")})
+	name, at := obj.(object).GetName(), field.NewPath(u.paths[0][0], u.paths[0][1:]...)
+	switch {
+	case given > 0 && u.isFixed != nil && u.isFixed(old):
+		return apierrors.NewInvalid(groupKind(u.resource), name, field.ErrorList{
+			field.Forbidden(at, "a user without "+u.neededVerb()+" gives no values of an immutable object")})
+	case given > 0 && kept > 0 && u.subresource == subresourceCredentials:
+		return apierrors.NewInvalid(groupKind(u.resource), name, field.ErrorList{field.Required(at,
+			"a user without "+u.neededVerb()+" gives all passwords of the object, or none")})
 	}
 	if a := attemptOf(ctx); a != nil && given > 0 {
 		a.isBlind = true
 	}
 	return nil
-}
-
-// watched hides what is confidential in the events of a watch.
-func (s *secrecy) watched(ctx context.Context, w watch.Interface) watch.Interface {
-	if who, ok := request.UserFrom(ctx); s == nil || !ok || isPrivileged(who) {
-		return w
-	}
-	out := &redactedWatch{Interface: w, events: make(chan watch.Event), ended: make(chan struct{})}
-	go out.run(ctx, func(event watch.Event) watch.Event {
-		event.Object = s.redact(ctx, event.Object)
-		return event
-	})
-	return out
-}
-
-// redactedWatch passes on the events of another watch. The library's watch.Filter would leave a goroutine
-// behind if its reader stops while an event waits.
-type redactedWatch struct {
-	watch.Interface
-	events chan watch.Event
-	ended  chan struct{}
-	once   sync.Once
-}
-
-// run ends with the request as well: the library does not stop the watch of a request that it refuses.
-func (w *redactedWatch) run(ctx context.Context, change func(watch.Event) watch.Event) {
-	defer close(w.events)
-	for event := range w.Interface.ResultChan() {
-		select {
-		case w.events <- change(event):
-		case <-w.ended:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// ResultChan implements watch.Interface.
-func (w *redactedWatch) ResultChan() <-chan watch.Event { return w.events }
-
-// Stop implements watch.Interface.
-func (w *redactedWatch) Stop() {
-	w.once.Do(func() { close(w.ended) })
-	w.Interface.Stop()
 }

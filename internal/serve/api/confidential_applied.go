@@ -46,7 +46,7 @@ func (s *secrecy) concealsApplied(ctx context.Context, obj runtime.Object) bool 
 	}
 	now := s.values(obj)
 	for i, value := range s.applied(obj) {
-		if value != "" && (i >= len(now) || value != *now[i]) {
+		if value != "" && (i >= len(now) || value != now[i].text) {
 			return true
 		}
 	}

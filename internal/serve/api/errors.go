@@ -75,7 +75,9 @@ func withoutGiven(message string) string {
 var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // withoutQuotes returns an error of a decoder without the values that it quotes.
-func withoutQuotes(message string) string { return quotedText.ReplaceAllLiteralString(message, `"…"`) }
+func withoutQuotes(message string) string {
+	return quotedText.ReplaceAllLiteralString(message, `"…"`)
+}
 
 // patchField is the name that the library gives the patched object in its errors.
 const patchField = "patch"

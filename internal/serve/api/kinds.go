@@ -247,9 +247,10 @@ func configMapKind() *kind[*v1.ConfigMap] {
 	}
 }
 
-func secretKind() *kind[*v1.Secret] {
+func secretKind(r rights) *kind[*v1.Secret] {
 	return &kind[*v1.Secret]{
 		resource: kinds.Secrets, singular: "secret", table: secretTable, fields: secretFields,
+		secrecy: secretSecrecy(r),
 		strategy: strategy[*v1.Secret]{
 			namespaced: true, validate: v1.ValidateSecret, immutable: v1.ValidateSecretUpdate,
 		},

@@ -261,7 +261,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered, hosts.Store}
 	install(into, releaseKind())
 	install(into, configMapKind())
-	install(into, secretKind())
+	install(into, secretKind(s.opts.rights))
 	install(into, eventKind())
 	s.installAccounts(into)
 	into.storage[kinds.UnknownMachines] = readOnly{install(into, unknownKind())}

@@ -79,7 +79,7 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 	}
 	a := attemptOf(ctx)
 	isBlind := a != nil && a.isBlind // whether the spec is the same would say that a guess is right
-	if s.spec != nil && (isBlind || !apiequality.Semantic.DeepEqual(s.spec(updated), s.spec(stored))) {
+	if isBlind || s.spec != nil && !apiequality.Semantic.DeepEqual(s.spec(updated), s.spec(stored)) {
 		updated.SetGeneration(stored.GetGeneration() + 1)
 	}
 	if s.keepMeta {
