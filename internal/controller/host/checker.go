@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -240,7 +241,8 @@ func (c *Checker) HostWarnings(view snapshot.View, host, old *v1.BareMetalHost) 
 		return sentences
 	}
 	d := c.on(view)
-	advice := append(decide.AdviseHost(d, h), decide.AdviseImage(d, view, h, "does not exist")...)
+	advice := slices.Concat(decide.AdviseHost(d, h), decide.AdviseImage(d, view, h, "does not exist"),
+		decide.AdviseArguments(view.Image(h.Image), host.Spec.KernelArgs))
 	if old != nil && old.Spec.Image != host.Spec.Image && changesImage(old, h) {
 		advice = append(advice, decide.AdviseImageChange(h)...)
 	}
@@ -261,7 +263,8 @@ func (c *Checker) on(view snapshot.View) *decide.Decider {
 	return decide.On(c.opts.Decider, view, nil).Decider
 }
 
-// ImageWarnings names the hosts of a view whose config an image that is being written cannot read.
+// ImageWarnings returns the advice about an image that is being written, and names the hosts of a view whose config it
+// cannot read.
 // maxIgnition is the newest Ignition spec version that it reads; "": that is not known.
 func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgnition string) []string {
 	image := snapshot.ImageFrom(cdrom)
@@ -269,7 +272,11 @@ func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgn
 		return nil
 	}
 	image.MaxIgnition = maxIgnition
-	return warnings(c.on(view), decide.Changed{Image: image})
+	var sentences []string
+	for _, a := range decide.AdviseArguments(image, cdrom.Spec.KernelArgs) {
+		sentences = append(sentences, a.String())
+	}
+	return append(sentences, warnings(c.on(view), decide.Changed{Image: image})...)
 }
 
 // ConfigWarnings returns the advice about a config that is being written, and names the hosts of a view

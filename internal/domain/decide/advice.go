@@ -2,6 +2,7 @@ package decide
 
 import (
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/store/snapshot"
 )
@@ -63,6 +64,18 @@ func AdviseImage(d *Decider, view snapshot.View, h *snapshot.Host, isMissing str
 	}
 	return []Advice{{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +
 		": the machine cannot boot it until it exists"}}
+}
+
+// AdviseArguments returns the advice about kernel arguments for an image, its own or those of a host, that can be set
+// in no image. A nil image is not known.
+func AdviseArguments(image *snapshot.Image, args []string) []Advice {
+	if image == nil || image.External != nil || image.PXE {
+		return nil
+	}
+	if err := iso.CheckArguments(args); err != nil {
+		return []Advice{{"spec.kernelArgs", err.Error() + ". With it the image cannot be booted"}}
+	}
+	return nil
 }
 
 // AdviseImageChange returns the advice about a host whose image is another one than before:

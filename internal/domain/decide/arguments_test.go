@@ -106,3 +106,20 @@ func TestImagesThatAskForAnotherType(t *testing.T) {
 		})
 	}
 }
+
+// TestArgumentsThatNoImageTakesAreToldAtTheWrite: what no boot entry can have needs no look at the file of the image.
+func TestArgumentsThatNoImageTakesAreToldAtTheWrite(t *testing.T) {
+	file, elsewhere := &snapshot.Image{}, &snapshot.Image{External: &v1.ExternalTarget{}}
+	for _, c := range []struct {
+		image *snapshot.Image
+		arg   string
+		want  bool
+	}{
+		{file, "console=ttyS0", false}, {file, "inst.ks=${glowplug}/x", false}, {file, "initrd=foo", true},
+		{file, "---", true}, {file, "=x", true}, {elsewhere, "initrd=foo", false}, {nil, "initrd=foo", false},
+	} {
+		if got := AdviseArguments(c.image, []string{"quiet", c.arg}); (len(got) > 0) != c.want {
+			t.Errorf("%s: %v", c.arg, got)
+		}
+	}
+}

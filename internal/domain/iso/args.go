@@ -62,6 +62,12 @@ func parseArguments(texts []string, baseURL string) ([]argument, error) {
 	return out, nil
 }
 
+// CheckArguments reports why arguments can be set in no image, whatever its boot entries are.
+func CheckArguments(texts []string) error {
+	_, err := parseArguments(texts, "http://192.0.2.1")
+	return err
+}
+
 // mediaCheck makes dracut compare the image with the MD5 implanted in it.
 const mediaCheck = "rd.live.check"
 
