@@ -10,7 +10,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/store/snapshot"
 )
 
 // maxWarnings bounds the Warning headers of one answer.
@@ -126,19 +125,6 @@ func ofField(message string) string {
 	return "spec.config: " + message
 }
 
-// warningsOfConfig returns the warnings for a config that replaces old, which may be nil. view has the other objects.
-func (o *Options) warningsOfConfig(ctx context.Context, view snapshot.View, config, old *v1.IgnitionConfig,
-	dryRun bool) []string {
-	warnings := configWarnings(config, old, dryRun)
-	if o.ConfigWarnings != nil {
-		warnings = append(warnings, o.ConfigWarnings(view, config)...)
-	}
-	if len(warnings) > 0 && o.rights.concealsFindings(ctx, config) {
-		return []string{v1.ConfidentialFindings}
-	}
-	return warnings
-}
-
 // configDone adds the warnings to the answer of a write of a config that has succeeded, and reports
 // the config if it is stored and another one than before. The warnings are given after that, and not
 // by the strategy: a write that is refused has no effect that they could tell of.
@@ -149,7 +135,14 @@ func configDone(opts *Options) func(ctx context.Context, a *attempt) {
 			return // it is deleted
 		}
 		old, _ := a.old.(*v1.IgnitionConfig)
-		for _, text := range opts.warningsOfConfig(ctx, opts.view(), config, old, a.dryRun) {
+		warnings := configWarnings(config, old, a.dryRun)
+		if opts.ConfigWarnings != nil {
+			warnings = append(warnings, opts.ConfigWarnings(opts.view(), config)...)
+		}
+		if len(warnings) > 0 && opts.rights.concealsFindings(ctx, config) {
+			warnings = []string{v1.ConfidentialFindings}
+		}
+		for _, text := range warnings {
 			warning.AddWarning(ctx, "", text)
 		}
 		if !a.dryRun && (old == nil || config.Generation != old.Generation) {

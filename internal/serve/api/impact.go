@@ -190,7 +190,7 @@ func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show 
 	})
 }
 
-// warnRelated adds the warnings for the objects of a change set, which depend on other objects. after has all of them.
+// warnRelated adds the warnings for the objects of a change set that depend on other objects. after has all of them.
 func (p *impacts) warnRelated(ctx context.Context, all []change, after snapshot.View) {
 	var sentences []string
 	for _, c := range all {
@@ -205,8 +205,9 @@ func (p *impacts) warnRelated(ctx context.Context, all []change, after snapshot.
 				sentences = append(sentences, p.opts.ImageWarnings(after, now)...)
 			}
 		case *v1.IgnitionConfig:
-			old, _ := c.old.(*v1.IgnitionConfig)
-			sentences = append(sentences, p.opts.warningsOfConfig(ctx, after, now, old, true)...)
+			if p.opts.ConfigWarnings != nil && !p.opts.rights.concealsFindings(ctx, now) {
+				sentences = append(sentences, p.opts.ConfigWarnings(after, now)...)
+			}
 		}
 	}
 	for i, text := range sentences {

@@ -431,7 +431,7 @@ func TestImpactOfBadInput(t *testing.T) {
 }
 
 // TestAConfigThatStopsIsToldBeforeItIsWritten: the impact of a config alone, of which Ignition stops on the live image
-// of a host, has the warning of its write, and so has that of the host together with the config, once.
+// of a host, warns as its write does, and so has that of the host together with the config, once.
 func TestAConfigThatStopsIsToldBeforeItIsWritten(t *testing.T) {
 	var inv *snapshot.Inventory
 	a := start(t, func(opts *Options) {
