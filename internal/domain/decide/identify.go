@@ -197,15 +197,12 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 	}
 	h := q.named(claim)
 	if dec.Host == nil && own != nil && claim.holds(own, c) {
-		dec.Host, dec.FoundBy = own, kind
-		if h != nil && q.yields(own, h) && q.mayBe(h, "") {
-			dec.Host = h
-		}
+		dec.Host, dec.FoundBy = q.firstOf(own, h), kind
 		return false, nil
 	}
 	shown := cmp.Or(dec.Host, own)
 	switch {
-	case h != nil && shown != nil && q.view.Separates(shown.Namespace, h.Namespace):
+	case q.areSeparate(shown, h):
 		return q.verifyForeign(claim, h, shown)
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than

@@ -23,6 +23,20 @@ func (q *question) yields(h, other *snapshot.Host) bool {
 	return h != other && q.view.IsIsland(h.Namespace) && !q.view.IsIsland(other.Namespace)
 }
 
+// firstOf returns the host that goes first of the client's own and the one that a claim names, which may be nil: the
+// own one, unless it gives way to the other and the client may be that.
+func (q *question) firstOf(own, named *snapshot.Host) *snapshot.Host {
+	if named != nil && q.yields(own, named) && q.mayBe(named, "") {
+		return named
+	}
+	return own
+}
+
+// areSeparate reports whether an island is between two hosts; nil is none.
+func (q *question) areSeparate(a, b *snapshot.Host) bool {
+	return a != nil && b != nil && q.view.Separates(a.Namespace, b.Namespace)
+}
+
 // rivalHere returns the host of another island that the client may be as well: it has the hardware address of the
 // client, unless the found host has both that and the address and the other one has addresses of its own; or it has
 // none, and the claim by which the other was found is true of it as well.
