@@ -264,8 +264,7 @@ func (c *Checker) on(view snapshot.View) *decide.Decider {
 }
 
 // ImageWarnings returns the advice about an image that is being written, and names the hosts of a view whose config it
-// cannot read.
-// maxIgnition is the newest Ignition spec version that it reads; "": that is not known.
+// cannot read. maxIgnition is the newest Ignition spec version that it reads; "": that is not known.
 func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgnition string) []string {
 	image := snapshot.ImageFrom(cdrom)
 	if image == nil {

@@ -220,7 +220,8 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 	return false, nil
 }
 
-// verifyForeign verifies a claim that names a host which an island separates from the one that is known of the client.
+// verifyForeign verifies a claim that names the host h. An island is between h and shown, the host that the client is
+// known as.
 // A tenant, who can write any fact into his hosts, must neither take the machine of another nor stop it.
 func (q *question) verifyForeign(claim *claim, h, shown *snapshot.Host) (ignore bool, err *fault.Error) {
 	isIsland, mayBe := q.view.IsIsland(h.Namespace), q.mayBe(h, "")

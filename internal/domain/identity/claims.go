@@ -130,7 +130,7 @@ func absent(value string) bool {
 // these are not malformed, as none has to identify a host.
 func (c *Claims) parseMAC(s string) (netaddr.MAC, error) {
 	if netaddr.IsOtherMAC(s) {
-		other, _ := netaddr.ParseOtherMAC(s) // one that is all zero is absent
+		other, _ := netaddr.ParseOtherMAC(s) // an all-zero address counts as absent
 		c.OtherMAC = cmp.Or(c.OtherMAC, other)
 		return netaddr.MAC{}, nil
 	}

@@ -167,15 +167,21 @@ func TestWritesWarnOfLostData(t *testing.T) {
 	}
 }
 
-// TestSecretsAreAPartOfTheChangeSet: a template and an image with a login depend on Secrets. A changed value
-// is other contents, a missing one is not served, and no answer has a value.
-func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
-	inSecrets := secrets.New(nil)
-	var inv *snapshot.Inventory
-	a := start(t, func(opts *Options) {
+// startWithSecrets starts an API that predicts with the values of Secrets.
+func startWithSecrets(t *testing.T) (a *api, inv *snapshot.Inventory, inSecrets *secrets.Secrets) {
+	t.Helper()
+	inSecrets = secrets.New(nil)
+	a = start(t, func(opts *Options) {
 		inv, opts.Secrets = opts.Inventory, inSecrets
 		opts.Decider = decide.New(decide.Options{Inventory: inv})
 	})
+	return a, inv, inSecrets
+}
+
+// TestSecretsAreAPartOfTheChangeSet: a template and an image with a login depend on Secrets. A changed value
+// is other contents, a missing one is not served, and no answer has a value.
+func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
+	a, inv, inSecrets := startWithSecrets(t)
 	a.must(http.StatusCreated, "POST", hosts, host("x"))
 	joining := selecting("joining", goodSource+
 		"storage: {files: [{path: /etc/join, contents: {inline: '{{ secret \"join\" \"token\" }}'}}]}\n")
@@ -232,12 +238,7 @@ func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
 // TestAnotherKeyOfTheSameValueChangesNothing: the bytes that a machine receives count, and not which key
 // of a Secret they are from.
 func TestAnotherKeyOfTheSameValueChangesNothing(t *testing.T) {
-	inSecrets := secrets.New(nil)
-	var inv *snapshot.Inventory
-	a := start(t, func(opts *Options) {
-		inv, opts.Secrets = opts.Inventory, inSecrets
-		opts.Decider = decide.New(decide.Options{Inventory: inv})
-	})
+	a, inv, inSecrets := startWithSecrets(t)
 	// 1 and 2 have one value.
 	inSecrets.Observer().Put(kvstore.Item{Key: "g10/join", Value: []byte(`{"data":{"1":"eA==","2":"eA==","3":"eQ=="}}`)})
 	x := host("x")
@@ -260,12 +261,7 @@ func TestAnotherKeyOfTheSameValueChangesNothing(t *testing.T) {
 
 // TestLoginsOfImagesWarn: without the Secret of its image, a host boots nothing.
 func TestLoginsOfImagesWarn(t *testing.T) {
-	inSecrets := secrets.New(nil)
-	var inv *snapshot.Inventory
-	a := start(t, func(opts *Options) {
-		inv, opts.Secrets = opts.Inventory, inSecrets
-		opts.Decider = decide.New(decide.Options{Inventory: inv})
-	})
+	a, inv, inSecrets := startWithSecrets(t)
 	inSecrets.Observer().Put(kvstore.Item{Key: "g10/chap",
 		Value: []byte(`{"data":{"username":"cmFjaw==","password":"bG9uZy1lbm91Z2gtMQ=="}}`)})
 	login := secret("chap", "", map[string]string{"username": "rack", "password": "long-enough-1"})
