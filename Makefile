@@ -31,13 +31,13 @@ test: ## install what the tests need and run all of them
 test-fast: ## run the tests that need neither root nor installed programs
 	$(GO) test ./...
 
-test-clients: ## boot real Ignition releases and write docs/clients.md
+test-clients: ## boot real Ignition releases and write docs/internals/clients.md
 	./hack/test-clients.sh
 
 test-plan: ## hold plans against the real Ignition: 500 pairs of a disk and a config on loop devices
 	TEST_E2E=1 PLAN_PAIRS=500 $(GO) test -count=1 -v -timeout 40m ./test/plan
 
-bench: build ## run the benchmarks and write docs/benchmarks.md
+bench: build ## run the benchmarks and write docs/internals/benchmarks.md
 	./hack/bench.sh
 
 lint: ## formatting, vet, staticcheck, errcheck, known vulnerabilities, architecture, generated files

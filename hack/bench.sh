@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks and writes docs/benchmarks.md. Takes about ten minutes.
+# Runs the benchmarks and writes docs/internals/benchmarks.md. Takes about ten minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages="wrk nginx-light libiscsi-bin tgt xorriso"
@@ -11,4 +11,4 @@ done
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 go build -o "$bin/bench" ./test/bench
-"$bin/bench" -o docs/benchmarks.md "$@"
+"$bin/bench" -o docs/internals/benchmarks.md "$@"

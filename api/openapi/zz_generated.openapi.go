@@ -2147,7 +2147,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IgnitionConfigSelector matches a machine if at least one of its fields does. If several configs of a namespace match a machine, the order of precedence is MAC, IP, hostname, labels, default; docs/matching.md has all rules.",
+				Description: "IgnitionConfigSelector matches a machine if at least one of its fields does. If several configs of a namespace match a machine, the order of precedence is MAC, IP, hostname, labels, default; docs/reference/matching.md has all rules.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"matchLabels": {

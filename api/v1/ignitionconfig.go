@@ -118,7 +118,7 @@ type LayerReference struct {
 
 // IgnitionConfigSelector matches a machine if at least one of its fields does. If several
 // configs of a namespace match a machine, the order of precedence is MAC, IP, hostname, labels,
-// default; docs/matching.md has all rules.
+// default; docs/reference/matching.md has all rules.
 type IgnitionConfigSelector struct {
 	// matchLabels selects hosts that have all of these labels, at most 256.
 	// +optional

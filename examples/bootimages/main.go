@@ -1,5 +1,5 @@
 // Bootimages acts whenever another release of CoreOS becomes current: it watches the
-// ConfigMap that the server keeps in step. docs/streams.md shows it.
+// ConfigMap that the server keeps in step. docs/guides/streams.md shows it.
 package main
 
 import (

@@ -62,7 +62,7 @@ func metricReference() (string, error) {
 	b.WriteString("# Metrics\n\nGenerated from the program by `make generate`. `/metrics` has these, and the families of Go and\n" +
 		"of the Kubernetes API library: `go_*`, `process_*`, `apiserver_*`, and some without a common prefix,\n" +
 		"such as `authentication_attempts`. A name in `_total` is a counter, one in `_seconds` a histogram,\n" +
-		"any other a gauge. [Monitoring](../monitoring.md#use-the-rules-and-the-dashboard) says\n" +
+		"any other a gauge. [Monitoring](../guides/monitoring.md#use-the-rules-and-the-dashboard) says\n" +
 		"which are worth an alert.\n\n" +
 		"| metric | labels | meaning |\n|---|---|---|\n")
 	for _, m := range metrics {

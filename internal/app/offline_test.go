@@ -17,9 +17,9 @@ spec:
   nics: [{mac: "52:54:00:12:34:57"}, {mac: "52:54:00:12:34:58"}]
 `
 
-// TestTheTemplateInTheDocs renders the example of docs/templates.md.
+// TestTheTemplateInTheDocs renders the example of docs/guides/templates.md.
 func TestTheTemplateInTheDocs(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "templates.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "templates.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

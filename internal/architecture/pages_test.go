@@ -27,7 +27,7 @@ func TestPagesNameTests(t *testing.T) {
 		"security.md":    {"| attacker |", 60},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page, err := os.ReadFile(filepath.Join(root, "docs", name))
+			page, err := os.ReadFile(filepath.Join(root, "docs", "internals", name))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -406,7 +406,7 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 }
 
 // askedRoles returns the parameters with which hosts ask for a config without a selector, by its
-// name and by the value of its label role, which may be empty (docs/matching.md, rule 0).
+// name and by the value of its label role, which may be empty (docs/reference/matching.md, rule 0).
 func askedRoles(name, label string) string {
 	var roles []string
 	if role, found := strings.CutSuffix(name, "-target"); found {

@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-// TestAskedRoles has the parameters of rule 0 of docs/matching.md.
+// TestAskedRoles has the parameters of rule 0 of docs/reference/matching.md.
 func TestAskedRoles(t *testing.T) {
 	for _, c := range []struct{ name, label, want string }{
 		{"builder", "", "?role=builder"},

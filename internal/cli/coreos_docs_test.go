@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestStreamsPageShowsTheExample: the program in docs/streams.md is the one that is
+// TestStreamsPageShowsTheExample: the program in docs/guides/streams.md is the one that is
 // built and run.
 func TestStreamsPageShowsTheExample(t *testing.T) {
-	page, err := os.ReadFile("../../docs/streams.md")
+	page, err := os.ReadFile("../../docs/guides/streams.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,6 +20,6 @@ func TestStreamsPageShowsTheExample(t *testing.T) {
 	_, shown, _ := strings.Cut(string(page), "```go\n")
 	shown, _, found := strings.Cut(shown, "```")
 	if !found || !strings.HasSuffix(string(program), "\n"+shown) {
-		t.Error("docs/streams.md shows another program than examples/bootimages/main.go")
+		t.Error("docs/guides/streams.md shows another program than examples/bootimages/main.go")
 	}
 }

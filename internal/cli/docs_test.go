@@ -19,9 +19,9 @@ func block(t *testing.T, page, from string) string {
 	return text
 }
 
-// TestLayersPage does what docs/layers.md shows.
+// TestLayersPage does what docs/guides/layers.md shows.
 func TestLayersPage(t *testing.T) {
-	page := read(t, "../../docs/layers.md")
+	page := read(t, "../../docs/guides/layers.md")
 	file := filepath.Join(t.TempDir(), "rack7.yaml")
 	if err := os.WriteFile(file, []byte(block(t, page, "```yaml")), 0o644); err != nil {
 		t.Fatal(err)
@@ -41,9 +41,9 @@ func TestLayersPage(t *testing.T) {
 	}
 }
 
-// TestMatchboxPage does what docs/matchbox.md shows.
+// TestMatchboxPage does what docs/guides/matchbox.md shows.
 func TestMatchboxPage(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/matchbox.md")
+	raw, err := os.ReadFile("../../docs/guides/matchbox.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestMatchboxPage(t *testing.T) {
 // TestExplainOutputInPages compares the outputs of explain in the pages with real ones. A line
 // "…" stands for lines that are left out.
 func TestExplainOutputInPages(t *testing.T) {
-	started := read(t, "../../docs/getting-started.md")
+	started := read(t, "../../docs/start/tutorial.md")
 	host, config := block(t, started, "```yaml"), ""
 	if _, rest, ok := strings.Cut(started, "## Write their config"); ok {
 		config = block(t, rest, "```yaml")
@@ -75,8 +75,8 @@ func TestExplainOutputInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for page, args := range map[string][]string{
-		started:                           {"rack-a/node-1"},
-		read(t, "../../docs/matching.md"): {"ip=192.168.10.102", "mac=52:54:00:12:34:56"},
+		started: {"rack-a/node-1"},
+		read(t, "../../docs/reference/matching.md"): {"ip=192.168.10.102", "mac=52:54:00:12:34:56"},
 	} {
 		var stdout bytes.Buffer
 		Main(append([]string{"explain", "--manifests", file}, args...), strings.NewReader(""), &stdout, &bytes.Buffer{})

@@ -1,6 +1,6 @@
 // Command bench measures what the performance table of the project asks for,
 // each figure side by side with what it is compared with, in one run, and
-// writes docs/benchmarks.md. make bench runs it.
+// writes docs/internals/benchmarks.md. make bench runs it.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"glowplug/internal/domain/coreos/streamtest"
 )
 
-// TestBootImagesExample runs the program that docs/streams.md shows: it is told of
+// TestBootImagesExample runs the program that docs/guides/streams.md shows: it is told of
 // each release once, as it is imported.
 func TestBootImagesExample(t *testing.T) {
 	needs(t)

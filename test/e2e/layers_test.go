@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// layersExample is the example of docs/layers.md.
+// layersExample is the example of docs/guides/layers.md.
 func layersExample(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "layers.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "guides", "layers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

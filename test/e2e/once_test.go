@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// durableWithin is the promise of docs/reliability.md for what decides the next boot: kill -9
+// durableWithin is the promise of docs/internals/reliability.md for what decides the next boot: kill -9
 // can lose only what was served within the last second.
 const durableWithin = time.Second
 

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// runPage does what a page of docs shows, in its order: in a block of yaml a file with the name in
+// runPage does what a page of docs/guides shows, in its order: in a block of yaml a file with the name in
 // its first line is written; in a block of console the commands after "$ " run on the server, those
 // after "node-2$ " on that machine. Their output has to be the shown one; "…" stands for any text,
 // or for any lines. The page has at least so many commands.
 func (r *rack) runPage(t *testing.T, name string, machines map[string]machine, least int) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", name))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "guides", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// TestExportAndRestoreAreComplete does what docs/operations.md shows under "Back up and restore": it exports
+// TestExportAndRestoreAreComplete does what docs/guides/operations.md shows under "Back up and restore": it exports
 // a store with objects of every kind that a user writes, and restores it into another embedded store and into
 // an external NATS. Each of 50 hosts is then explained and served as before, and every object is as it was.
 func TestExportAndRestoreAreComplete(t *testing.T) {
 	needs(t, "jq")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "guides", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package e2e
 
 import "testing"
 
-// TestTroubleshootingPage does what docs/troubleshooting.md shows.
+// TestTroubleshootingPage does what docs/guides/troubleshooting.md shows.
 func TestTroubleshootingPage(t *testing.T) {
 	needs(t, "root", "ip", "curl")
 	r := newRack(t)
@@ -15,13 +15,13 @@ func TestTroubleshootingPage(t *testing.T) {
 	r.runPage(t, "troubleshooting.md", machines, 15)
 }
 
-// TestRolesPage does what docs/roles.md shows.
+// TestRolesPage does what docs/guides/roles.md shows.
 func TestRolesPage(t *testing.T) {
 	needs(t, "root", "ip")
 	newRack(t).runPage(t, "roles.md", nil, 12)
 }
 
-// TestKnowBeforeBootPage does what docs/know-before-boot.md shows.
+// TestKnowBeforeBootPage does what docs/guides/know-before-boot.md shows.
 func TestKnowBeforeBootPage(t *testing.T) {
 	needs(t, "root", "ip")
 	newRack(t).runPage(t, "know-before-boot.md", nil, 12)

@@ -3,7 +3,7 @@
 // the store or fills it.
 //
 // A Recorder is built on the runtime of controllers: its keys are events with
-// occurrences that are not written yet. docs/dependencies.md says why it is not
+// occurrences that are not written yet. docs/internals/dependencies.md says why it is not
 // client-go's recorder.
 package events
 

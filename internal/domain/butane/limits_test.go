@@ -8,9 +8,9 @@ import (
 	"glowplug/internal/domain/ignition"
 )
 
-// TestLimitsPage: docs/limits.md has the bounds of a source as they are.
+// TestLimitsPage: docs/reference/limits.md has the bounds of a source as they are.
 func TestLimitsPage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/limits.md")
+	page, err := os.ReadFile("../../../docs/reference/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestLimitsPage(t *testing.T) {
 		"Ignition source has at most 50,000 value": ignition.MaxNodes == 50_000,
 	} {
 		if !is || !strings.Contains(string(page), text) {
-			t.Errorf("docs/limits.md or the bound is wrong: %s", text)
+			t.Errorf("docs/reference/limits.md or the bound is wrong: %s", text)
 		}
 	}
 }

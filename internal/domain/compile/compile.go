@@ -1,7 +1,7 @@
 // Package compile turns the source of an IgnitionConfig into the bytes for machines, with
 // a report. It is pure: the same source always gives the same bytes. It is bounded: no
 // source takes more than a few seconds of CPU, and only those near the bounds take more than
-// one (docs/limits.md).
+// one (docs/reference/limits.md).
 package compile
 
 import (

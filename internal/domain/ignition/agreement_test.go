@@ -35,7 +35,7 @@ type disagreement struct {
 	why  string
 }
 
-// disagreements are all there are. docs/ignition-versions.md lists them.
+// disagreements are all there are. docs/internals/ignition-versions.md lists them.
 var disagreements = []disagreement{
 	{true, regexp.MustCompile(`spec [0-9.]+ has no field `),
 		"a field that only other versions have: Ignition warns and goes on without it, the server says which versions have it"},

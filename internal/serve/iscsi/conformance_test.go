@@ -25,7 +25,7 @@ func libiscsi(t *testing.T, program string) string {
 	return path
 }
 
-const conformancePage = "../../../docs/iscsi-conformance.md"
+const conformancePage = "../../../docs/internals/iscsi-conformance.md"
 
 // expectedFailures reads the table of the page: a test in each row, with its reason.
 func expectedFailures(t *testing.T) []string {
@@ -47,7 +47,7 @@ func expectedFailures(t *testing.T) []string {
 }
 
 // TestConformance runs libiscsi's suite, and compares what fails with the list
-// in docs/iscsi-conformance.md.
+// in docs/internals/iscsi-conformance.md.
 func TestConformance(t *testing.T) {
 	program := libiscsi(t, "iscsi-test-cu")
 	const least = 214

@@ -131,8 +131,8 @@ func TestRightSecretWhileOthersGuess(t *testing.T) {
 	})
 }
 
-// The waits are those that docs/limits.md has. A right login does not make the next waits shorter, since a guesser
-// may know the secret of another image; nor do some quiet minutes. A wait is no part of the time for a login.
+// The waits are those that docs/reference/limits.md has. A right login does not make the next waits shorter, since a
+// guesser may know the secret of another image; nor do some quiet minutes. A wait is no part of the time for a login.
 func TestGuessWaits(t *testing.T) {
 	withLocked(t, nil, func(l *locked) {
 		const from = "192.0.2.66"

@@ -307,7 +307,7 @@ func TestSourcesOfClaims(t *testing.T) {
 // TestImagesCannotBeListed has strangers and hosts guess paths of images.
 func TestImagesCannotBeListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const limit = 20 // docs/security.md has it
+		const limit = 20 // docs/internals/security.md has it
 		s := newStreet(t, decide.Policy{})
 		for n, format := range []string{PathISO + "g10/%s.iso", PathISO + "g10/%s/files/images/rootfs.img"} {
 			from := fmt.Sprintf("192.0.2.%d", n+1)

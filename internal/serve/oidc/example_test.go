@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/cel"
 )
 
-// TestTheExampleOfTheDocumentation: the file in docs/access.md can be used.
+// TestTheExampleOfTheDocumentation: the file in docs/guides/access.md can be used.
 func TestTheExampleOfTheDocumentation(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "access.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "guides", "access.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
