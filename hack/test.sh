@@ -19,7 +19,7 @@ packages="$packages gdisk fdisk e2fsprogs xfsprogs btrfs-progs exfatprogs ntfs-3
 packages="$packages prometheus"
 # For the systemd unit and the container image.
 packages="$packages systemd buildah"
-# DHCP servers, which check the configurations of docs/guides/boot-path.md.
+# DHCP servers, which check the configurations of docs/guides/dhcp.md.
 packages="$packages isc-dhcp-server kea-dhcp4-server"
 missing=""
 for p in $packages; do

@@ -41,6 +41,24 @@ func TestLayersPage(t *testing.T) {
 	}
 }
 
+// TestTutorialManifests: every manifest of the tutorial is valid.
+func TestTutorialManifests(t *testing.T) {
+	blocks := strings.Split(read(t, "../../docs/start/tutorial.md"), "```yaml\n")[1:]
+	var manifests []string
+	for _, b := range blocks {
+		manifests = append(manifests, strings.SplitN(b, "```", 2)[0])
+	}
+	file := filepath.Join(t.TempDir(), "rack-a.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(manifests, "---\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := Main([]string{"validate", file}, strings.NewReader(""), &stdout, &stderr)
+	if code != 0 || !strings.Contains(stdout.String()+stderr.String(), "3 configs or objects in 1 file checked: 0 errors") {
+		t.Errorf("%d\n%s%s", code, stdout.String(), stderr.String())
+	}
+}
+
 // TestMatchboxPage does what docs/guides/matchbox.md shows.
 func TestMatchboxPage(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/guides/matchbox.md")
@@ -67,7 +85,7 @@ func TestMatchboxPage(t *testing.T) {
 func TestExplainOutputInPages(t *testing.T) {
 	started := read(t, "../../docs/start/tutorial.md")
 	host, config := block(t, started, "```yaml"), ""
-	if _, rest, ok := strings.Cut(started, "## Write their config"); ok {
+	if _, rest, ok := strings.Cut(started, "## Write its config"); ok {
 		config = block(t, rest, "```yaml")
 	}
 	file := filepath.Join(t.TempDir(), "rack-a.yaml")

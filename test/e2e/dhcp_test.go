@@ -20,21 +20,20 @@ var bootFiles = map[int]string{
 	19: "http://192.168.10.2/ipxe-arm64.efi HTTPClient",
 }
 
-// dhcpSnippet returns the configuration of a DHCP server from docs/guides/boot-path.md: the code
+// dhcpSnippet returns the configuration of a DHCP server from docs/guides/dhcp.md: the code
 // block behind a title.
 func dhcpSnippet(t *testing.T, title string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/guides/boot-path.md")
+	page, err := os.ReadFile("../../docs/guides/dhcp.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## Configure DHCP\n")
-	_, text, found := strings.Cut(section, "\n"+title)
+	_, text, found := strings.Cut(string(page), "\n"+title)
 	_, text, opened := strings.Cut(text, "\n```")
 	_, text, _ = strings.Cut(text, "\n") // the language of the block
 	text, _, closed := strings.Cut(text, "\n```\n")
 	if !found || !opened || !closed {
-		t.Fatalf("docs/guides/boot-path.md has no configuration of %s", title)
+		t.Fatalf("docs/guides/dhcp.md has no configuration of %s", title)
 	}
 	return text + "\n"
 }
