@@ -54,7 +54,7 @@ func TestTutorialManifests(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	code := Main([]string{"validate", file}, strings.NewReader(""), &stdout, &stderr)
-	if code != 0 || !strings.Contains(stdout.String()+stderr.String(), "3 configs or objects in 1 file checked: 0 errors") {
+	if code != 0 || !strings.Contains(stdout.String()+stderr.String(), "3 configs and objects in 1 file checked: 0 errors") {
 		t.Errorf("%d\n%s%s", code, stdout.String(), stderr.String())
 	}
 }
