@@ -74,7 +74,7 @@ plan.
 
 The exit code is 0 if Ignition destroys no data, 3 if it would destroy data, 4 if it
 would fail (also where it destroys data before), 1 if the plan is incomplete or not
-possible, and 2 for wrong usage. docs/guides/plan.md has the rules.`,
+possible, and 2 for wrong usage. docs/reference/plan.md has the rules.`,
 		Example: `  glowplug plan storage.bu --blank /dev/sda=500GB
   lsblk --bytes --json --output-all | ssh admin 'glowplug plan worker -n rack-a --disks -'
   glowplug plan --host rack-a/node-1 --disks node-1.json
