@@ -90,13 +90,43 @@ func TestDesignPagesNameFiles(t *testing.T) {
 	}
 }
 
+// TestPagesAreShort: what a user reads first is short. Rules, bounds and rare cases are in
+// docs/reference and docs/internals, which have no bound.
+func TestPagesAreShort(t *testing.T) {
+	const words, links = 30_000, 12
+	sum := 0
+	for name := range readPages(t) {
+		if name != "README.md" && !strings.HasPrefix(name, "docs/") ||
+			strings.HasPrefix(name, "docs/reference/") || strings.HasPrefix(name, "docs/internals/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += len(strings.Fields(string(text)))
+	}
+	if sum == 0 || sum > words {
+		t.Errorf("the README, docs/start and docs/guides have %d words, at most %d", sum, words)
+	}
+	list := 0
+	for _, line := range readPages(t)["README.md"] {
+		if strings.HasPrefix(line, "- ") {
+			list += strings.Count(line, "](")
+		}
+	}
+	if list == 0 || list > links {
+		t.Errorf("the list in README.md has %d links, at most %d", list, links)
+	}
+}
+
 // readPages returns the lines of each Markdown page, without fenced code, by
 // its path in the repository.
 func readPages(t *testing.T) map[string][]string {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	pages := map[string][]string{}
-	for _, pattern := range []string{"*.md", "docs/*/*.md", "docs/*/*/*.md", "examples/*.md", "internal/*/*/DESIGN.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "examples/*.md", "internal/*/*/DESIGN.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
