@@ -24,11 +24,15 @@ func TestImagesOfStreams(t *testing.T) {
 	rackHosts["g10/flat"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:02","image":"flatcar"}}`
 	rackHosts["g10/iso"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:03","image":"streamed"}}`
 	rackHosts["g10/args"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:04","image":"long"}}`
+	rackHosts["g10/new"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:07","image":"install"}}`
 	const needsToken = `{"metadata":{"uid":"u"},"spec":{"provisioning":{"token":true},`
 	rackHosts["g10/token"] = needsToken + `"bootMACAddress":"52:54:00:00:01:05","image":"pxe"}}`
 	rackHosts["g10/web"] = needsToken + `"bootMACAddress":"52:54:00:00:01:06","image":"streamed"}}`
 	rackImages["g10/pxe"] = `{"spec":{"stream":{"name":"stable","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
 		sum + `","files":[{"role":"kernel"},{"role":"initramfs"},{"role":"rootfs"}]}}`
+	rackImages["g10/install"] = `{"spec":{"stream":{"name":"stable","format":"pxe"},"defaultKernelArgs":false,"kernelArgs":[` +
+		`"coreos.inst.install_dev=/dev/sda","coreos.inst.ignition_url=${glowplug}/api/v1/ignition"]},"status":{"phase":"Ready",` +
+		`"sha256":"` + sum + `","files":[{"role":"kernel"},{"role":"initramfs"},{"role":"rootfs"}]}}`
 	rackImages["g10/flatcar"] = `{"spec":{"stream":{"name":"lts","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
 		sum + `","files":[{"role":"kernel"},{"role":"initramfs"}]}}`
 	rackImages["g10/streamed"] = `{"spec":{"stream":{"name":"stable"},"transport":"http"},"status":{"phase":"Ready","sha256":"` + sum + `"}}`
@@ -53,6 +57,10 @@ func TestImagesOfStreams(t *testing.T) {
 				"ignition.platform.id=metal ignition.config.url=http://192.168.200.2:8082/api/v1/ignition?token=TOKEN " +
 				"coreos.live.rootfs_url=" + base + "pxe@0123456789ab~TOKEN/files/rootfs",
 			"initrd --name main " + base + "pxe@0123456789ab~TOKEN/files/initramfs?mac=52:54:00:00:01:05"},
+		"/ipxe?mac=52-54-00-00-01-07": { // what docs/start/tutorial.md installs with
+			"kernel " + base + "install@0123456789ab/files/kernel?mac=52:54:00:00:01:07 initrd=main " +
+				"coreos.inst.install_dev=/dev/sda coreos.inst.ignition_url=http://192.168.200.2:8082/api/v1/ignition " +
+				"coreos.live.rootfs_url=" + base + "install@0123456789ab/files/rootfs"},
 		"/ipxe?mac=52-54-00-00-01-06": {"sanboot " + base + "streamed@0123456789ab~TOKEN.iso?mac=52:54:00:00:01:06"},
 	} {
 		_, body, _ := r.do(t, http.MethodGet, path)
