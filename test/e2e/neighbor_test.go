@@ -181,44 +181,6 @@ func TestARPFlip(t *testing.T) {
 	}
 }
 
-// TestNeighborChangesUnderADownload has a machine come from another card while it is
-// given a config: with --neighbors=auto that goes on, for it may be a failover.
-func TestNeighborChangesUnderADownload(t *testing.T) {
-	needs(t, "root", "ip", "curl", "arping")
-	size := 0
-	for _, mode := range []string{"auto", "enforce"} {
-		t.Run(mode, func(t *testing.T) {
-			r := newRack(t, "--neighbors", mode)
-			large := strings.Repeat("# "+strings.Repeat("x", 1000)+"\n", 1900)
-			size = len(large)
-			r.apply(rackHost("victim", 11, ""))
-			config := fmt.Sprintf(`{"apiVersion":"v1","kind":"IgnitionConfig","metadata":{"name":"large","namespace":"rack"},
-				"spec":{"type":"kickstart","format":"kickstart","config":%q,"selector":{"matchIPs":["192.0.2.11"]}}}`, large)
-			r.apply(config)
-			victim := r.machine(1, "52:54:00:00:00:0b", "192.0.2.11")
-			victim.sh("sysctl -qw net.ipv4.tcp_rmem='4096 16384 32768'")
-			r.sysctl("net.ipv4.tcp_wmem=4096 16384 32768")
-			out := victim.sh(`url=http://`+rackServer+`:8082/api/v1/kickstart
-curl -s --limit-rate 500k -o "$3" -w '%{http_code} %{size_download}' "$url" &
-until [ -s "$3" ]; do sleep 0.05; done
-ip link set eth0 address "$1"
-arping -q -U -c 1 -I eth0 "$2"
-wait $! || echo " exit $?"
-`, thiefMAC, "192.0.2.11", t.TempDir()+"/config")
-			whole := fmt.Sprintf("200 %d", size)
-			if enforced := mode == "enforce"; enforced == (out == whole) || enforced && !strings.HasSuffix(out, " exit 18\n") {
-				t.Errorf("curl says %q of %d bytes", out, size)
-			}
-			r.wantEvent("victim", "NeighborChanged")
-		})
-	}
-}
-
-func (r *rack) sysctl(setting string) {
-	r.t.Helper()
-	r.ip("netns", "exec", r.name, "sysctl", "-qw", setting)
-}
-
 // TestAlarmsUnderNoise has a machine make 200 claims that are refused, and then take
 // what is two others'.
 func TestAlarmsUnderNoise(t *testing.T) {

@@ -380,11 +380,12 @@ func (q *question) unknown() {
 }
 
 // NeighborChanged returns the notice that the hardware address behind the address of a
-// host's machine was another one a short time ago.
-func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
+// host's machine was another one a short time ago, and the refusal where that is enforced.
+func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) (Notice, *fault.Error) {
 	change := client.String() + " changed from " + former.String() + " to " + mac.String()
 	return Notice{
 		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
 		Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
-	}
+	}, fault.New(fault.Refused, "the hardware address behind "+client.String()+" was another one less than a minute ago,"+
+		" or when this connection was made; connect again in a minute")
 }

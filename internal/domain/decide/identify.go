@@ -344,10 +344,10 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 				"; add it to the host's spec.nics or correct its spec.ip")
 		}
 	case q.former != zeroMAC:
-		q.dec.Notices = append(q.dec.Notices, NeighborChanged(h, q.addr, q.neighbor, q.former))
+		notice, refusal := NeighborChanged(h, q.addr, q.neighbor, q.former)
+		q.dec.Notices = append(q.dec.Notices, notice)
 		if enforce {
-			return fault.New(fault.Refused, "the hardware address behind "+q.client()+" was another one less than a minute ago,"+
-				" or when this connection was made; connect again in a minute")
+			return refusal
 		}
 	}
 	if other := q.hostOfNeighbor(h); other != nil {

@@ -2,12 +2,12 @@ package machine
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -112,30 +112,26 @@ func TestCoalesce(t *testing.T) {
 	}
 }
 
-// A client that disconnects in the middle does not affect others.
+// A client that has disconnected gets an error, and the connection holds nothing any more.
 func TestCoalesceBroken(t *testing.T) {
 	here, there := net.Pipe()
-	c := &coalescingConn{Conn: here}
-	c.hold(true)
-	if n, err := c.Write([]byte("held")); n != 4 || err != nil {
-		t.Fatal(n, err)
-	}
 	there.Close()
-	c.hold(false)
-	if _, err := c.Write([]byte("more")); err == nil {
-		t.Error("the error of the connection is lost")
+	c := &coalescingConn{Conn: here}
+	r := httptest.NewRequest("GET", PathIgnition, nil)
+	w := &response{ResponseWriter: flushed{httptest.NewRecorder(), c}}
+	w.writeAtOnce(r.WithContext(ConnContext(t.Context(), c)), 200, textType, []byte("config"))
+	if !errors.Is(w.broken, io.ErrClosedPipe) {
+		t.Errorf("the error of the connection is lost: %v", w.broken)
 	}
-	if _, err := c.Write([]byte("again")); err == nil {
-		t.Error("and again")
+	if _, err := c.Write([]byte("again")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("and again: %v", err)
 	}
-	c = &coalescingConn{Conn: here}
-	c.hold(true)
-	_, _ = c.Write([]byte("held"))
-	if _, err := c.Write([]byte(strings.Repeat("x", maxPiece))); err == nil {
-		t.Error("the error of what was held is lost")
-	}
-	here.Close()
-	var none *coalescingConn
-	none.hold(true)
-	none.hold(false)
 }
+
+// flushed is an answer that is written to a connection.
+type flushed struct {
+	*httptest.ResponseRecorder
+	conn net.Conn
+}
+
+func (f flushed) Write(p []byte) (int, error) { return f.conn.Write(p) }

@@ -8,6 +8,7 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -28,6 +29,9 @@ func (s *Server) serveConfig(typ string) handler {
 			return s.opts.HTTPS.servePointer(s, w, r, req, res)
 		}
 		if res.Err == nil {
+			res.Err = s.compareNeighbor(r, req, &res)
+		}
+		if res.Err == nil {
 			res.Err = s.countFetch(r, req, &res)
 		}
 		if res.Err != nil {
@@ -35,6 +39,31 @@ func (s *Server) serveConfig(typ string) handler {
 		}
 		return s.writeConfig(w, r, req, res)
 	}
+}
+
+// zeroMAC is no hardware address.
+var zeroMAC netaddr.MAC
+
+// compareNeighbor compares the neighbour entry of a host's machine with that before the
+// decision, which may have waited for a rendering. A change is an event, and the reason to
+// refuse the config where that is enforced.
+func (s *Server) compareNeighbor(r *http.Request, req *request, res *result) *fault.Error {
+	then, now := &req.Caller, s.opts.Resolver.Caller(r)
+	flipped := now.Former != zeroMAC && now.Former != then.Former
+	if res.Host == nil || then.Believed || then.MAC == zeroMAC || now.MAC == zeroMAC || now.MAC == then.MAC && !flipped {
+		return nil
+	}
+	if !flipped {
+		now.Former = then.MAC
+	}
+	then.MAC, then.Former = now.MAC, now.Former
+	notice, refusal := decide.NeighborChanged(res.Host, now.Addr, now.MAC, now.Former)
+	res.Notices = append(res.Notices, notice)
+	s.notify(notice)
+	if !s.opts.Enforce {
+		return nil
+	}
+	return refusal
 }
 
 // countFetch counts a config that is about to be served, and refuses it outside the limits of the host:
@@ -79,16 +108,12 @@ func (s *Server) writeConfig(w *response, r *http.Request, req *request, res res
 	h.Set("X-Glowplug-Config", headerSafe(config.Ref.String()))
 	h.Set("X-Glowplug-Match", res.Tier.String())
 	if !w.notModified(r, etag) {
-		s.checkNeighbor(w, r, req, res.Host)
 		contentType := ignitionType
 		if config.Type != decide.Ignition || raw {
 			contentType = textType
 			h.Set("X-Content-Type-Options", "nosniff")
 		}
-		conn := connOf(r)
-		conn.hold(true)
-		w.write(http.StatusOK, contentType, body)
-		conn.hold(false)
+		w.writeAtOnce(r, http.StatusOK, contentType, body)
 	}
 	given := w.status == http.StatusNotModified || !w.head && w.broken == nil
 	// A believed caller asks about a machine and is not the machine: an operator who reads

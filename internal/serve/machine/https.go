@@ -106,7 +106,6 @@ func (h *HTTPS) servePointer(s *Server, w *response, r *http.Request, req *reque
 	res.boots = pointer
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Vary", "Accept, User-Agent")
-	s.checkNeighbor(w, r, req, res.Host)
 	w.write(http.StatusOK, ignitionType, body)
 	return res
 }

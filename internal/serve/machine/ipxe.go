@@ -58,7 +58,6 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 		}
 		script = ipxe.Failed(name, res.Err.Sentence)
 	}
-	s.checkNeighbor(w, r, req, b.Host)
 	w.text(http.StatusOK, script)
 	// As with configs, a believed caller who asks about a machine has booted nothing.
 	if b.Host != nil && !req.Caller.Believed && r.Method == http.MethodGet && w.broken == nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
@@ -40,7 +39,7 @@ func (s *Server) log(endpoint string, w *response, r *http.Request, req *request
 	}
 	// Whether a sender is believed is known already where the request has claims.
 	refused := len(r.Header["Authorization"]) > 0 && !req.Caller.Believed && (req.Claims.Any() || !s.opts.Believe(r))
-	alarm := alarmOf(w, res)
+	alarm := alarmOf(res)
 	if refused || alarm != "" {
 		level = max(level, slog.LevelWarn)
 	}
@@ -70,14 +69,11 @@ func (s *Server) log(endpoint string, w *response, r *http.Request, req *request
 }
 
 // alarmOf returns the reason of a notice that is an alarm; "": there was none.
-func alarmOf(w *response, res *result) (reason string) {
+func alarmOf(res *result) (reason string) {
 	for i := range res.Notices {
 		if n := &res.Notices[i]; n.IsAlarm() {
 			reason = n.Reason
 		}
-	}
-	if w.neighbor != nil && w.neighbor.changed {
-		reason = decide.ReasonNeighborChanged
 	}
 	return reason
 }

@@ -8,8 +8,7 @@ import (
 	"glowplug/internal/domain/fault"
 )
 
-// response is the writer of an answer. It counts the bytes, and stops the body where the
-// client's neighbour entry changes meanwhile and that is enforced.
+// response is the writer of an answer. It counts the bytes.
 type response struct {
 	http.ResponseWriter
 	// head is true where no body is written.
@@ -19,60 +18,25 @@ type response struct {
 	// bytes of the body were written; broken is why not all of them.
 	bytes  int
 	broken error
-	// left is the rest of the body, in bytes.
-	left int64
-	// neighbor is checked before the body is sent; nil: there is nothing to check.
-	neighbor *neighborCheck
 }
 
 // WriteHeader begins the answer.
 func (w *response) WriteHeader(status int) {
 	w.status = status
-	w.left, _ = strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// maxPiece bounds what is sent in one piece, in bytes.
-const maxPiece = 64 << 10
-
-// Write checks the neighbour table right before each part of the body and, where that
-// takes longer than one piece, once more before its last byte: so a client that was
-// another machine for the length of a request does not get a whole answer.
+// Write writes a part of the body.
 func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if !w.neighbor.unchanged() {
-		return 0, w.end(errChanged)
-	}
-	last := int64(len(p)) >= w.left
-	if short := w.bytes == 0 && len(p) <= maxPiece; w.neighbor == nil || !last || short || len(p) < 2 {
-		return w.pass(p)
-	}
-	n, err := w.pass(p[:len(p)-1])
-	if err != nil {
-		return n, err
-	}
-	if !w.neighbor.unchanged() {
-		return n, w.end(errChanged)
-	}
-	_, err = w.pass(p[n:])
-	return w.bytes, err
-}
-
-func (w *response) pass(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
-	w.left -= int64(n)
 	w.bytes += n
-	return n, w.end(err)
-}
-
-// end records why the body ends here; nil: it does not.
-func (w *response) end(err error) error {
 	if err != nil {
 		w.broken = err
 	}
-	return err
+	return n, err
 }
 
 // Unwrap is for http.ResponseController.

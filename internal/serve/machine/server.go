@@ -4,7 +4,6 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -96,8 +95,8 @@ type Options struct {
 	// admin listener, or after authentication; nil: none are. It is called for requests
 	// with claims or a token, and for images that do not exist.
 	Believe func(r *http.Request) bool
-	// Enforce makes an answer end before its last byte where the neighbour entry of the
-	// client changes meanwhile (--neighbors=enforce); otherwise that is only an event.
+	// Enforce refuses a config where the neighbour entry of the client changes while it is
+	// decided on (--neighbors=enforce); otherwise that is only an event.
 	Enforce bool
 	// HTTPS has configs served over HTTPS alone; nil: they are served over plain HTTP, too.
 	HTTPS *HTTPS
@@ -233,9 +232,6 @@ func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		s.log(route.metrics.name, w, r, req, &res, took)
 		if s.auditor != nil && !route.public {
 			s.auditor.answered(w, r, req, &res)
-		}
-		if errors.Is(w.broken, errChanged) {
-			panic(http.ErrAbortHandler) // an answer without its last byte is none
 		}
 	}()
 	switch {
