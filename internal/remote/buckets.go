@@ -2,126 +2,103 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/arn"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// firstRegions are asked for the region of a bucket, by the partition that it is in.
+// firstRegions are asked for a bucket whose region is unknown, by the partition that it is in.
 var firstRegions = map[string]string{"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 
 // object is what an s3 or arn URL names.
 type object struct {
-	// bucket is a name, or the ARN of an access point.
-	bucket, key, version string
-	// region is empty where the bucket has to be asked for it, in hint.
-	region, hint string
+	// bucket is the name of a bucket or, with account, of an access point.
+	bucket, account, key, version string
+	// region is the first to be asked.
+	region string
 }
+
+// hostLabel is what can be a part of a host's name.
+var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,61}[a-z0-9]$`)
+
+// s3Tries bounds the requests to a region, as Ignition's client does.
+const s3Tries = 3
 
 // fetchS3 opens an object of S3 without a credential. Ignition brings that of the
 // machine it runs on, where that is one of Amazon's; a credential of this server is
-// none of a config's business.
+// none of a config's business. S3 names the region of a bucket when it refuses a request
+// to another one.
 func (f *fetcher) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	o, err := objectOf(u)
 	if err != nil {
 		return nil, err
 	}
-	cancel := context.CancelFunc(func() {})
-	if f.settings.total > 0 {
-		ctx, cancel = context.WithTimeout(ctx, f.settings.total)
-	}
-	spy := &regionSpy{client: f.storageClient()}
-	if o.region == "" {
-		_, err := f.s3(o.hint, spy).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &o.bucket})
-		if o.region = spy.region; o.region == "" {
-			if err != nil {
-				cancel()
-				return nil, s3Error(ctx, "the bucket's region is not known", err)
-			}
-			o.region = o.hint
+	ctx, cancel := f.within(ctx)
+	resp, err := f.getObject(ctx, o)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		region := resp.Header.Get("X-Amz-Bucket-Region")
+		if o.account == "" && region != o.region && hostLabel.MatchString(region) {
+			_ = resp.Body.Close()
+			o.region = region
+			resp, err = f.getObject(ctx, o)
 		}
 	}
-	in := &s3.GetObjectInput{Bucket: &o.bucket, Key: &o.key}
-	if o.version != "" {
-		in.VersionId = &o.version
+	if err == nil && resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		err = failf(Failed, "the object cannot be fetched: the server answered %s", statusText(resp.StatusCode))
 	}
-	out, err := f.s3(o.region, spy).GetObject(ctx, in)
 	if err != nil {
 		cancel()
-		return nil, s3Error(ctx, "the object cannot be fetched", err)
+		return nil, err
 	}
-	return &body{out.Body, cancel}, nil
+	return &body{resp.Body, cancel}, nil
 }
 
-// s3 is a client for a region. It has only the settings given here: nothing from the
-// environment, from files or from a metadata service.
-func (f *fetcher) s3(region string, through s3.HTTPClient) *s3.Client {
-	o := s3.Options{
-		Region: region, Credentials: aws.AnonymousCredentials{}, HTTPClient: through, Retryer: retryer(),
-		EndpointOptions: s3.EndpointResolverOptions{UseDualStackEndpoint: aws.DualStackEndpointStateEnabled},
+func (f *fetcher) getObject(ctx context.Context, o *object) (*http.Response, error) {
+	at, err := o.url(f.endpoints.S3)
+	if err != nil {
+		return nil, err
 	}
-	if f.endpoints.S3 != "" {
-		o.BaseEndpoint, o.UsePathStyle = &f.endpoints.S3, true
-		o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled
+	header := http.Header{"User-Agent": f.client.header()["User-Agent"], "Accept-Encoding": {"identity"}}
+	return f.ask(ctx, f.storageClient(), at, header, s3Tries)
+}
+
+// url returns where an object is: at Amazon, or at an endpoint in its place.
+func (o *object) url(endpoint string) (string, error) {
+	suffix := ".dualstack." + o.region + ".amazonaws.com"
+	if strings.HasPrefix(o.region, "cn-") {
+		suffix += ".cn"
 	}
-	return s3.New(o)
-}
-
-// retryer tries again what the library would, but for what is final.
-func retryer() aws.Retryer {
-	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-			if isFinal(err) {
-				return aws.FalseTernary
-			}
-			return aws.UnknownTernary
-		})}, o.Retryables...)
-	})
-}
-
-// regionSpy reads the region of a bucket from whatever S3 answers: a refusal names
-// it, too.
-type regionSpy struct {
-	client *http.Client
-	region string
-}
-
-// Do implements s3.HTTPClient.
-func (s *regionSpy) Do(req *http.Request) (*http.Response, error) {
-	resp, err := s.client.Do(req)
-	if err == nil {
-		if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" {
-			s.region = region
-		}
-	}
-	return resp, err
-}
-
-// s3Error keeps of an error of the library what says something, without its URLs.
-func s3Error(ctx context.Context, what string, err error) error {
-	var answered *awshttp.ResponseError
+	// S3 reads a plus sign in a path as a space.
+	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+	path := "/" + strings.ReplaceAll(escape(o.key), "%2F", "/")
+	at := endpoint
 	switch {
-	case errors.As(err, new(*Error)):
-		return err
-	case ctx.Err() != nil:
-		return timedOut(what)
-	case errors.As(err, &answered):
-		return failf(Failed, "%s: the server answered %s", what, statusText(answered.HTTPStatusCode()))
+	case o.account != "":
+		name := o.bucket + "-" + o.account
+		if !hostLabel.MatchString(name) || !hostLabel.MatchString(o.region) {
+			return "", failf(Invalid, "it is not the ARN of an object behind an access point")
+		}
+		at = "https://" + name + ".s3-accesspoint" + suffix
+	case endpoint == "" && hostLabel.MatchString(o.bucket):
+		at = "https://" + o.bucket + ".s3" + suffix
+	case endpoint == "": // no certificate is for a name with further dots
+		at = "https://s3" + suffix
+		fallthrough
+	default:
+		path = "/" + escape(o.bucket) + path
 	}
-	return failf(Failed, "%s: %s", what, plain(err))
+	if o.version != "" {
+		path += "?versionId=" + url.QueryEscape(o.version)
+	}
+	return at + path, nil
 }
 
 // objectOf reads an s3 or arn URL as Ignition does.
 func objectOf(u *url.URL) (*object, error) {
-	o := &object{hint: firstRegions["aws"], version: u.Query().Get("versionId")}
+	o := &object{region: firstRegions["aws"], version: u.Query().Get("versionId")}
 	if u.Scheme == "s3" {
 		o.bucket, o.key = u.Host, strings.TrimLeft(u.Path, "/")
 		if o.bucket == "" || o.key == "" {
@@ -129,27 +106,26 @@ func objectOf(u *url.URL) (*object, error) {
 		}
 		return o, nil
 	}
-	name := u.Scheme + ":" + u.Opaque
-	parsed, err := arn.Parse(name)
-	if err != nil || parsed.Service != "s3" {
+	// PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE
+	fields := strings.SplitN(u.Opaque, ":", 5)
+	if len(fields) < 5 || fields[1] != "s3" {
 		return nil, failf(Invalid, "it is not the ARN of an object in S3")
 	}
-	if hint := firstRegions[parsed.Partition]; hint != "" {
-		o.hint = hint
+	if first := firstRegions[fields[0]]; first != "" {
+		o.region = first
 	}
-	parts := strings.Split(name, "/")
-	if strings.HasPrefix(parsed.Resource, "accesspoint/") {
-		if len(parts) < 4 || parts[2] != "object" {
+	parts := strings.Split(fields[4], "/")
+	if parts[0] == "accesspoint" {
+		if len(parts) < 4 || parts[2] != "object" || fields[3] == "" {
 			return nil, failf(Invalid, "it is not the ARN of an object behind an access point")
 		}
-		o.bucket, o.key, o.region = strings.Join(parts[:2], "/"), strings.Join(parts[3:], "/"), parsed.Region
+		o.region, o.account, o.bucket, o.key = fields[2], fields[3], parts[1], strings.Join(parts[3:], "/")
 		return o, nil
 	}
 	if len(parts) < 2 {
 		return nil, failf(Invalid, "it is not the ARN of an object in S3")
 	}
-	o.bucket = parts[0][strings.LastIndexByte(parts[0], ':')+1:]
-	o.key = strings.Join(parts[1:], "/")
+	o.bucket, o.key = parts[0], strings.Join(parts[1:], "/")
 	return o, nil
 }
 

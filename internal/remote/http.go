@@ -58,49 +58,60 @@ func (f *fetcher) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url
 	return f.get(ctx, client, u, header)
 }
 
-// get asks until there is an answer: no answer and one of 500 or above are followed by
-// a pause and another try. Any other answer is final.
+// get opens what a URL names. Its answer is final, whatever it is.
 func (f *fetcher) get(ctx context.Context, client *http.Client, u *url.URL, header http.Header) (io.ReadCloser, error) {
-	cancel := context.CancelFunc(func() {})
-	if f.settings.total > 0 {
-		ctx, cancel = context.WithTimeout(ctx, f.settings.total)
+	ctx, cancel := f.within(ctx)
+	resp, err := f.ask(ctx, client, u.String(), header, 0)
+	if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNoContent {
+		_ = resp.Body.Close()
+		err = failf(Failed, "the server answered %s", statusText(resp.StatusCode))
 	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &body{resp.Body, cancel}, nil
+}
+
+// within bounds the time of a transfer.
+func (f *fetcher) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.settings.total > 0 {
+		return context.WithTimeout(ctx, f.settings.total)
+	}
+	return ctx, func() {}
+}
+
+// ask sends a request until there is an answer: no answer and one of 500 or above are followed
+// by a pause and another try, of which there are at most tries; 0: as many as the time allows.
+func (f *fetcher) ask(ctx context.Context, client *http.Client, at string, header http.Header, tries int) (
+	*http.Response, error,
+) {
 	last := ""
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 		if err != nil {
-			cancel()
 			return nil, failf(Invalid, "it is no URL that can be fetched")
 		}
 		req.Header = header.Clone()
 		resp, err := client.Do(req)
 		switch {
 		case err == nil && resp.StatusCode < 500:
-			return answer(resp, cancel)
+			return resp, nil
 		case err == nil:
 			_ = resp.Body.Close()
 			last = "the server answered " + statusText(resp.StatusCode)
 		case isFinal(err):
-			cancel()
 			return nil, err
 		case ctx.Err() == nil:
 			last = plain(err)
 		}
+		if tries--; tries == 0 {
+			return nil, failf(Failed, "it cannot be fetched: %s", last)
+		}
 		if err := f.pause(ctx, pause); err != nil {
-			cancel()
 			return nil, timedOut(last)
 		}
 	}
-}
-
-// answer returns the body of a final answer.
-func answer(resp *http.Response, cancel context.CancelFunc) (io.ReadCloser, error) {
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
-		return &body{resp.Body, cancel}, nil
-	}
-	_ = resp.Body.Close()
-	cancel()
-	return nil, failf(Failed, "the server answered %s", statusText(resp.StatusCode))
 }
 
 // body ends what its request or transfer holds when it is closed.

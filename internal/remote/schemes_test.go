@@ -10,56 +10,58 @@ import (
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/pin/tftp/v3"
 )
 
-// TestS3 fetches from a server that speaks S3, whose buckets need no credential.
+// TestS3 fetches from a server that answers as S3 does to strangers.
 func TestS3(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"} {
 		t.Setenv(name, "must-not-be-sent")
 	}
-	backend := s3mem.New()
-	fake := gofakes3.New(backend).Server()
 	w := serve(t)
-	var denied bool
+	child := with(config(), "/a", "1")
+	objects := map[string]string{"/configs/rack/a.ign": child, "/configs/a%2Bb%20c/%25d.ign": child,
+		"/configs/rack/a.ign?versionId=v+1": child}
+	elsewhere, tries := 0, 0 // the answer to the first request; failed requests
 	w.handleRest(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Authorization", "X-Amz-Security-Token"} {
 			if r.Header.Get(name) != "" {
 				t.Errorf("%s is sent", name)
 			}
 		}
-		if out.Header().Set("X-Amz-Bucket-Region", "eu-central-1"); denied && r.Method == http.MethodHead {
-			out.WriteHeader(http.StatusForbidden) // as S3 does to strangers, naming the region
-			return
+		content, known := objects[r.URL.RequestURI()]
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/busy/"):
+			tries++
+			out.WriteHeader(http.StatusServiceUnavailable)
+		case elsewhere != 0:
+			out.Header().Set("X-Amz-Bucket-Region", "eu-central-1")
+			out.WriteHeader(elsewhere)
+			elsewhere = 0
+		case !known:
+			out.WriteHeader(http.StatusNotFound)
+		default:
+			_, _ = io.WriteString(out, content)
 		}
-		fake.ServeHTTP(out, r)
 	}))
-	child := with(config(), "/a", "1")
-	if err := backend.CreateBucket("configs"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := backend.PutObject("configs", "rack/a.ign", map[string]string{}, strings.NewReader(child),
-		int64(len(child)), nil); err != nil {
-		t.Fatal(err)
-	}
 	r := rendererOf(t, Options{Allow: mustAllow(t, "127.0.0.0/8"), Endpoints: Endpoints{S3: w.URL}})
 	t.Run("If IAM credentials are not successfully fetched, Ignition will attempt to fetch the file with no credentials.",
 		func(t *testing.T) {
-			for _, source := range []string{"s3://configs/rack/a.ign", "arn:aws:s3:::configs/rack/a.ign"} {
+			for _, source := range []string{"s3://configs/rack/a.ign", "arn:aws:s3:::configs/rack/a.ign",
+				"s3://configs/a+b%20c/%25d.ign", "s3://configs/rack/a.ign?versionId=v%201"} {
 				if got := filesOf(t, render(t, r, merge1(source, hashed(child)))); got != "/a=1" {
 					t.Error(got)
 				}
 			}
-			denied = true
-			if got := filesOf(t, render(t, r, merging("s3://configs/rack/a.ign"))); got != "/a=1" {
-				t.Error(got)
+			for _, elsewhere = range []int{301, 400, 403} {
+				if got := filesOf(t, render(t, r, merging("s3://configs/rack/a.ign"))); got != "/a=1" {
+					t.Error(got)
+				}
 			}
-			denied = false
 		})
 	for source, want := range map[string]string{
-		"s3://configs/rack/none.ign":              "404",
+		"s3://configs/rack/none.ign":              "the object cannot be fetched: the server answered 404 Not Found",
+		"s3://busy/a.ign":                         "it cannot be fetched: the server answered 503 Service Unavailable",
 		"s3://none/a.ign":                         "404",
 		"arn:aws:s3:::configs":                    "it is no valid config",
 		"arn:aws:sns:eu:1:a/b":                    "it is no valid config",
@@ -70,24 +72,37 @@ func TestS3(t *testing.T) {
 		has(t, e.Error(), want)
 		hasNot(t, e.Error(), w.URL, "abcde")
 	}
+	if tries != s3Tries {
+		t.Errorf("a busy server was asked %d times", tries)
+	}
 	has(t, refuse(t, r, merge1("s3://configs/rack/a.ign", `, "compression": "gzip"`)).Error(),
 		"compression is not supported with s3")
 	has(t, refuse(t, rendererOf(t, Options{Allow: mustAllow(t, "10.0.0.0/8"), Endpoints: Endpoints{S3: w.URL}}),
 		merging("s3://configs/rack/a.ign")).Error(), "loopback")
 }
 
-// TestAmazon looks at where requests for S3 go that are not answered by a fake.
+// TestAmazon looks at where requests for S3 go, which are refused here.
 func TestAmazon(t *testing.T) {
 	for source, want := range map[string]string{
-		"s3://configs/a": "s3.dualstack.us-east-1.amazonaws.com",
-		"arn:aws:s3:eu-west-1:123456789012:accesspoint/ap/object/a/b": "ap-123456789012.s3-accesspoint.dualstack.eu-west-1.amazonaws.com",
-		"arn:aws-cn:s3:::configs/a":                                   "s3.dualstack.cn-north-1.amazonaws.com.cn",
+		"s3://configs/a":                 `configs.s3.dualstack.us-east-1.amazonaws.com`,
+		"s3://con.figs/a":                `s3.dualstack.us-east-1.amazonaws.com`,
+		"arn:aws-us-gov:s3:::configs/a":  `configs.s3.dualstack.us-gov-west-1.amazonaws.com`,
+		"arn:aws-cn:s3:::configs/a":      `configs.s3.dualstack.cn-north-1.amazonaws.com.cn`,
+		"arn:aws:s3:::configs_old/a/b:c": `s3.dualstack.us-east-1.amazonaws.com`,
+		"arn:aws:s3:eu-west-1:123456789012:accesspoint/ap/object/a/b": `ap-123456789012.s3-accesspoint.dualstack.` +
+			`eu-west-1.amazonaws.com`,
 	} {
 		e := refuse(t, renderer(t, "some.example"), merging(source))
 		if e.Kind != Refused {
 			t.Errorf("kind %d", e.Kind)
 		}
-		has(t, e.Error(), want)
+		has(t, e.Error(), "(--allow-fetch="+want+")")
+	}
+	for _, source := range []string{"arn:aws:s3:eu-west-1:12/evil.example:accesspoint/ap/object/a",
+		"arn:aws:s3:evil.example/:123456789012:accesspoint/ap/object/a", "arn:aws:s3:::accesspoint/ap/object/a"} {
+		if e := refuse(t, renderer(t, "some.example"), merging(source)); e.Kind == Refused {
+			t.Errorf("%s: %v", source, e)
+		}
 	}
 }
 
