@@ -139,7 +139,7 @@ func TestNothingIsSentToAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"apply", "-f", file}, {"adopt", "um/52-54-00-12-34-56", "--name", "n"}, {"render", "worker"}, {"iso", "list"},
+		{"apply", "-f", file}, {"adopt", "um/52-54-00-12-34-56", "--name", "n"}, {"render", "worker"},
 		{"coreos", "import", "testdata/rhcos-amd64.json"}, {"explain", "mac=52:54:00:12:34:56"},
 	} {
 		asked = nil

@@ -18,8 +18,8 @@ import (
 )
 
 func newISOCommand() *cobra.Command {
-	return newGroup("iso", "Upload and inspect ISO images, wait for them, and set their kernel arguments", "",
-		newISOUploadCommand(), newISOListCommand(), newISOWaitCommand(), newISOInspectCommand(), newISOCustomizeCommand())
+	return newGroup("iso", "Upload and inspect ISO images, and set their kernel arguments", "",
+		newISOUploadCommand(), newISOInspectCommand(), newISOCustomizeCommand())
 }
 
 func newISOInspectCommand() *cobra.Command {

@@ -134,6 +134,7 @@ func TestBootStream(t *testing.T) {
 	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
 	r.apply(release)
 	r.apply(streamObjects + config)
+	r.kubectl("wait", "cdrom", "live", "files", "-n", "rack", "--for=condition=UpToDate", "--timeout=60s")
 	for _, name := range []string{"live", "files"} {
 		eventually(t, "image "+name+" is ready", func() bool {
 			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",

@@ -46,7 +46,7 @@ kind: ISCSICdrom
 metadata: {name: linux, namespace: default}
 spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 `, "apply", "-f", "-")
-	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+	s.kubectl("", "wait", "cdrom", "linux", "--for=condition=Ready", "--timeout=20s")
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
 
 	read, written := filepath.Join(dir, "read.iso"), filepath.Join(dir, "written.iso")
