@@ -17,10 +17,6 @@ type Expression struct {
 	Values []string
 }
 
-func (e Expression) equal(o Expression) bool {
-	return e.Key == o.Key && e.Operator == o.Operator && slices.Equal(e.Values, o.Values)
-}
-
 func parseExpressions(requirements []metav1.LabelSelectorRequirement) ([]Expression, error) {
 	var out []Expression
 	for i, r := range requirements {

@@ -20,6 +20,8 @@ type Index struct {
 	typeUses shardmap.Map[string, int]
 	// labelUses counts the selectors that have a label.
 	labelUses shardmap.Map[Label, int]
+	// tied lists the rules that may tie with each other, by their tieKey.
+	tied shardmap.Map[string, []*Rule]
 }
 
 type scopeKey struct{ typ, namespace string }
@@ -49,6 +51,7 @@ func (x *Index) Set(edit *shardmap.Edit, r *Rule, isApart bool) {
 	added := indexed{r, x.anchors(r), isApart}
 	x.byRef.Set(edit, r.Ref, added)
 	x.setInScopes(edit, added, true)
+	x.setTied(edit, r, true)
 }
 
 // SetIslands makes all rules those of islands for whose namespace isIsland is true, and no others.
@@ -73,6 +76,24 @@ func (x *Index) Delete(edit *shardmap.Edit, ref Ref) {
 	x.countLabels(edit, removed.rule, -1)
 	count(edit, &x.typeUses, removed.rule.Type, -1)
 	x.setInScopes(edit, removed, false)
+	x.setTied(edit, removed.rule, false)
+}
+
+func (x *Index) setTied(edit *shardmap.Edit, r *Rule, isListed bool) {
+	if key := r.tieKey(); key != "" {
+		shardmap.SetListed(edit, &x.tied, key, r, isListed, (*Rule).Compare)
+	}
+}
+
+// Tied returns the first other rule, in the order of ties, that matches the same machines in the same
+// way as a rule, which need not be in the index; nil: there is none.
+func (x *Index) Tied(r *Rule) *Rule {
+	for _, other := range x.tied.Get(r.tieKey()) {
+		if other.Ref != r.Ref {
+			return other
+		}
+	}
+	return nil
 }
 
 // setInScopes adds a rule to the scopes of its type, or removes it from them.

@@ -83,16 +83,22 @@ func (s *Selector) requirements() int { return len(s.Labels) + len(s.Expressions
 // Ties reports whether two rules match the same machines in the same way, so that only their
 // age decides between them.
 func (r *Rule) Ties(o *Rule) bool {
-	if r.Type != o.Type || r.Namespace != o.Namespace {
-		return false
+	key := r.tieKey()
+	return key != "" && key == o.tieKey()
+}
+
+// tieKey is equal for the rules that tie with each other; "": the rule ties with none. Each string is quoted, so that
+// two different selectors have two keys.
+func (r *Rule) tieKey() string {
+	s := &r.Selector
+	if !s.IsEmpty() {
+		return fmt.Sprintf("%q %q %v %v %v %q %q %q %t",
+			r.Type, r.Namespace, s.MACs, s.MACPrefixes, s.Prefixes, s.Hostnames, s.Labels, s.Expressions, s.Default)
 	}
-	a, b := &r.Selector, &o.Selector
-	if a.IsEmpty() && b.IsEmpty() {
-		return r.Role != "" && r.Role == o.Role
+	if r.Role == "" {
+		return ""
 	}
-	return a.Default == b.Default && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.MACs, b.MACs) &&
-		slices.Equal(a.MACPrefixes, b.MACPrefixes) && slices.Equal(a.Prefixes, b.Prefixes) &&
-		slices.Equal(a.Hostnames, b.Hostnames) && slices.EqualFunc(a.Expressions, b.Expressions, Expression.equal)
+	return fmt.Sprintf("%q %q role %q", r.Type, r.Namespace, r.Role)
 }
 
 // ParseSelector reads the fields of a selector as they are written in an

@@ -257,10 +257,8 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 // Tied returns another config that matches the same machines in the same way as a config, which
 // need not be stored; nil: there is none.
 func (v View) Tied(config *Config) *Config {
-	for _, r := range v.Rules() {
-		if r.Ref != config.Ref && config.rule.Ties(r) {
-			return r.Config.(*Config)
-		}
+	if r := v.configs.rules.Tied(config.rule); r != nil {
+		return r.Config.(*Config)
 	}
 	return nil
 }
