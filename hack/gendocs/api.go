@@ -7,14 +7,12 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
-)
 
-// kinds in the order of the page.
-var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Secret", "Namespace",
-	"Event", "UnknownMachine", "ServiceAccount", "Token"}
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
+)
 
 // apiReference returns a page with every kind and field of the package in dir.
 func apiReference(dir string) (string, error) {
@@ -41,8 +39,10 @@ func apiReference(dir string) (string, error) {
 	b.WriteString("# API reference\n\nGenerated from the types by `make generate`. All kinds are `apiVersion: v1`; " +
 		"`kubectl explain KIND` shows the same.\n")
 	done := map[string]bool{}
-	for _, kind := range kinds {
-		writeType(&b, types, kind, done)
+	for _, kind := range kinds.All() {
+		if kind.GroupVersion == v1.SchemeGroupVersion {
+			writeType(&b, types, kind.Name, done)
+		}
 	}
 	return b.String(), nil
 }
@@ -58,7 +58,7 @@ func writeType(b *strings.Builder, types map[string]*ast.GenDecl, name string, d
 		return
 	}
 	level := "###"
-	if slices.Contains(kinds, name) {
+	if kinds.Position(name) >= 0 {
 		level = "##"
 	}
 	fmt.Fprintf(b, "\n%s %s\n\n%s\n", level, name, comment(gen.Doc))

@@ -33,6 +33,7 @@ import (
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
 	"glowplug/internal/keyfile"
@@ -46,8 +47,8 @@ import (
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/encryption"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/policy"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/rendering"
@@ -211,13 +212,13 @@ func (a builder) openStore(ctx context.Context) error {
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range kinds.All() {
-		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
+		a.stores[kind.Resource] = kvstore.New(objects.Stored(kind), kvstore.Options{
 			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
-			Writable: a.backend.writable, Room: memory.within(a.backend.room(kind.Bucket)),
+			Writable: a.backend.writable, Room: memory.within(a.backend.room(objects.Bucket(kind))),
 			Release: a.backend.release(), Exclusive: a.backend.exclusive,
 			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
 			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
-			Cipher: a.keys.Of(kinds.GroupResource(kind.Resource)),
+			Cipher: a.keys.Of(kind.GroupResource()),
 		})
 	}
 	a.bootLog = bootlog.New(bootlog.Options{

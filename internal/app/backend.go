@@ -19,11 +19,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/bootlog"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/replicas"
 )
 
@@ -87,7 +88,7 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 	}
 	var buckets []string
 	for _, kind := range kinds.All() {
-		buckets = append(buckets, kind.Bucket)
+		buckets = append(buckets, objects.Bucket(kind))
 	}
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
 		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside,
@@ -117,8 +118,8 @@ func (b *backend) former(log *slog.Logger) func(bucket string) ledger.Former {
 			f, err = bootlog.Former(b.ledger.KeyDir())
 		}
 		for _, kind := range kinds.All() {
-			if kind.Bucket == bucket {
-				f, err = kvstore.Former(kind, b.ledger.KeyDir())
+			if objects.Bucket(kind) == bucket {
+				f, err = kvstore.Former(objects.Stored(kind), b.ledger.KeyDir())
 			}
 		}
 		if err != nil {
@@ -126,6 +127,16 @@ func (b *backend) former(log *slog.Logger) func(bucket string) ledger.Former {
 		}
 		return f
 	}
+}
+
+// transientBuckets are the buckets whose objects may be lost without an alarm.
+func transientBuckets() (buckets []string) {
+	for _, kind := range kinds.All() {
+		if kind.Transient {
+			buckets = append(buckets, objects.Bucket(kind))
+		}
+	}
+	return buckets
 }
 
 // setAside reports whether the damaged folder of a bucket was set aside.
@@ -136,7 +147,7 @@ func (b *backend) setAside(bucket string) bool {
 func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose purpose,
 	accept acceptance) (*backend, error) {
 	server, err := natsd.Start(ctx, natsd.Options{
-		DataDir: s.DataDir, Logger: log, Repair: purpose == toDecide, Look: purpose == toLook, Transient: kinds.Transient,
+		DataDir: s.DataDir, Logger: log, Repair: purpose == toDecide, Look: purpose == toLook, Transient: transientBuckets(),
 		Accept: accept,
 	})
 	if err != nil {
@@ -214,7 +225,7 @@ func dialBackend(s *settings, log *slog.Logger, purpose purpose) (*backend, erro
 	}
 	b.quota = natsd.NewQuota(b.js, s.natsMaxBytes, replicas.Wanted(s.NATSReplicas))
 	b.room = func(bucket string) func(int) error {
-		if slices.Contains(kinds.Transient, bucket) {
+		if slices.Contains(transientBuckets(), bucket) {
 			return b.quota.SpareRoom
 		}
 		return b.quota.Room

@@ -9,10 +9,10 @@ import (
 
 	"glowplug/internal/controller/host"
 	imagecontroller "glowplug/internal/controller/image"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/portal"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 

@@ -14,9 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"glowplug/internal/credentials"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/encryption"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/objects"
 )
 
 const encryptionFlag = "encryption-provider-config"
@@ -83,7 +84,7 @@ func loadKeys(a builder, file string) (err error) {
 	}
 	var resources []schema.GroupResource
 	for _, kind := range kinds.All() {
-		resources = append(resources, kinds.GroupResource(kind.Resource))
+		resources = append(resources, kind.GroupResource())
 	}
 	for _, unknown := range a.keys.Unknown(resources) {
 		a.log.Warn("the encryption configuration names a resource that the store does not have", "resource", unknown,
@@ -97,8 +98,8 @@ func loadKeys(a builder, file string) (err error) {
 func acceptKeys(a *App) acceptance {
 	return func(metadata func(bucket string) map[string]string) error {
 		for _, kind := range kinds.All() {
-			cipher := a.keys.Of(kinds.GroupResource(kind.Resource))
-			err := kvstore.CheckKeys(context.Background(), kind, cipher, metadata(kind.Bucket))
+			cipher := a.keys.Of(kind.GroupResource())
+			err := kvstore.CheckKeys(context.Background(), objects.Stored(kind), cipher, metadata(objects.Bucket(kind)))
 			if errors.As(err, new(*encryption.KeyError)) {
 				return withKeyFile(a.settings, err)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -90,7 +89,7 @@ func (a *App) announceLost(ctx context.Context) {
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
 				if name := kind.Resource + "/" + key; !announced[name] {
 					announced[name] = true
-					a.events.Record(reference(reflect.TypeOf(kind.New()).Elem().Name(), key), v1.EventWarning, reasonLost,
+					a.events.Record(reference(kind.Name, key), v1.EventWarning, reasonLost,
 						strings.TrimSpace("The stored object is lost or damaged. Apply it again, or restore the store from a backup. "+
 							kind.Restored))
 				}

@@ -5,27 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/template"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/domain/rbac"
+	"glowplug/internal/domain/kinds"
 	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
-	"glowplug/internal/serve/api"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -93,7 +88,7 @@ func index(isolation snapshot.Isolation, paths ...string) (inv *snapshot.Invento
 
 // builtinRoles returns the ClusterRoles that each store has.
 func builtinRoles() (items []kvstore.Item) {
-	for _, role := range rbac.ClusterRoles() {
+	for _, role := range kinds.BuiltinRoles() {
 		value, err := json.Marshal(role)
 		if err != nil {
 			panic(err) // it is fixed
@@ -110,25 +105,14 @@ type loader struct {
 	configs *offlineConfigs
 }
 
-// manifestKinds are the kinds that the store has, by their names in manifests.
-var manifestKinds = func() map[string]kvstore.Kind {
-	byName := map[string]kvstore.Kind{}
-	for _, kind := range kinds.All() {
-		byName[reflect.TypeOf(kind.New()).Elem().Name()] = kind
-	}
-	delete(byName, "Event") // is no manifest
-	delete(byName, "UnknownMachine")
-	return byName
-}()
-
 // add keeps the object of a document as the store would have it. Some errors concern an
 // object that is kept nevertheless.
 func (l *loader) add(doc *manifest.Document, index int) error {
-	kind, known := manifestKinds[doc.Kind]
+	kind := kinds.InManifests(doc.Kind)
 	switch {
 	case doc.Err != nil:
 		return doc.Err
-	case !known:
+	case kind == nil:
 		return fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
 	}
 	obj := kind.New()
@@ -142,11 +126,11 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	object.SetCreationTimestamp(metav1.NewTime(time.Unix(1, 0).UTC()))
 	object.SetGeneration(1)
 	key := object.GetName()
-	if kinds.Namespaced(kind.Resource) {
+	if kind.Namespaced {
 		object.SetNamespace(cmp.Or(object.GetNamespace(), v1.NamespaceDefault))
 		key = object.GetNamespace() + "/" + key
 	}
-	if errs := validate(obj); len(errs) > 0 {
+	if errs := kind.Check(obj); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
 	object.SetUID(types.UID(key))
@@ -161,39 +145,13 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	case *v1.ISCSICdrom:
 		o.Status = offlineStatus(o)
 	}
-	value, err := kind.Codec.Encode(obj)
+	value, err := objects.Stored(kind).Codec.Encode(obj)
 	if err != nil {
 		return err
 	}
 	item := kvstore.Item{Key: key, Revision: uint64(index + 1), Value: value}
 	l.items[kind.Resource] = append(l.items[kind.Resource], item)
 	return failure
-}
-
-func validate(obj runtime.Object) field.ErrorList {
-	switch o := obj.(type) {
-	case *v1.IgnitionConfig:
-		return v1.ValidateIgnitionConfig(o)
-	case *v1.BareMetalHost:
-		return v1.ValidateBareMetalHost(o)
-	case *v1.ISCSICdrom:
-		return v1.ValidateISCSICdrom(o)
-	case *v1.StreamRelease:
-		return api.ValidateStreamRelease(o)
-	case *v1.ConfigMap:
-		return v1.ValidateConfigMap(o)
-	case *v1.Namespace:
-		return v1.ValidateNamespace(o)
-	case *v1.Secret:
-		v1.SetDefaultsSecret(o)
-		return v1.ValidateSecret(o)
-	case *v1.ServiceAccount:
-		return v1.ValidateServiceAccount(o)
-	case *rbacv1.RoleBinding:
-		rbac.SetDefaults(&o.RoleRef, o.Subjects)
-		return rbac.ValidateRoleBinding(o)
-	}
-	return nil
 }
 
 // offlineStatus returns the status of an image whose file is there, which only a server

@@ -12,13 +12,14 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/config"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/snapshot"
 )
 
 // configCodec encodes configs as the store does.
-var configCodec = manifestKinds["IgnitionConfig"].Codec
+var configCodec = objects.Stored(kinds.Of(kinds.IgnitionConfigs)).Codec
 
 // offlineConfigs is a store of configs in memory, and their controller over it.
 type offlineConfigs struct {

@@ -6,7 +6,8 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
+	"glowplug/internal/store/objects"
 )
 
 // named returns a health check of a function.
@@ -35,9 +36,9 @@ func (a *App) checks() []healthz.HealthChecker {
 // memory, while the store is away, once it has been read.
 func (a *App) bootChecks() []healthz.HealthChecker {
 	checks := []healthz.HealthChecker{healthz.PingHealthz}
-	for _, resource := range bootResources {
-		if !a.lost(resource) || !mayBeLost(resource) {
-			checks = append(checks, named("memory-"+resource, func() error { return unread(a.stores[resource]) }))
+	for _, kind := range kinds.All() {
+		if a.isNeeded(kind) {
+			checks = append(checks, named("memory-"+kind.Resource, func() error { return unread(a.stores[kind.Resource]) }))
 		}
 	}
 	return append(checks,
@@ -63,36 +64,24 @@ func unread(store interface {
 	return store.ReadinessCheck()
 }
 
-// bootResources are the kinds that the answers to machines are made of.
-var bootResources = []string{
-	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.Namespaces,
-	kinds.StreamReleases, kinds.Roles, kinds.RoleBindings, kinds.ClusterRoles, kinds.ClusterRoleBindings, kinds.Secrets,
-}
-
-// mayBeLost reports whether machines are answered although the bucket of a kind is
-// lost: without the hosts or the configs any answer may be wrong. Without the others,
-// answers that do not need them are given, see machine.Lost.
-func mayBeLost(resource string) bool {
-	return resource != kinds.BareMetalHosts && resource != kinds.IgnitionConfigs
-}
-
 // lost reports whether the bucket of a kind is damaged and was set aside.
 func (a *App) lost(resource string) bool {
-	for _, kind := range kinds.All() {
-		if kind.Resource == resource {
-			return a.backend.lost(kind.Bucket) != nil
-		}
-	}
-	return false
+	return a.backend.lost(objects.Bucket(kinds.Of(resource))) != nil
 }
 
 // ready reports whether machines can be answered: the store has been read once, and the
 // manifests applied. A store that goes away later leaves its content in memory.
 func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
 
+// isNeeded reports whether machines wait until a kind has been read. Without the hosts or the configs any answer may be
+// wrong; of the other kinds that machines need, a lost one leaves the answers that do not need it, see machine.Lost.
+func (a *App) isNeeded(kind *kinds.Kind) bool {
+	return kind.Boot == kinds.AllAnswers || kind.Boot == kinds.SomeAnswers && !a.lost(kind.Resource)
+}
+
 func (a *App) loaded() bool {
-	for _, resource := range bootResources {
-		if !a.stores[resource].Loaded() && !(a.lost(resource) && mayBeLost(resource)) {
+	for _, kind := range kinds.All() {
+		if a.isNeeded(kind) && !a.stores[kind.Resource].Loaded() {
 			return false
 		}
 	}
@@ -111,8 +100,11 @@ func (a *App) followed() error {
 
 // missing returns what machines wait for, be it lost or yet to be read.
 func (a *App) missing() error {
-	for _, resource := range bootResources {
-		if err := unread(a.stores[resource]); err != nil {
+	for _, kind := range kinds.All() {
+		if kind.Boot == kinds.Unneeded {
+			continue
+		}
+		if err := unread(a.stores[kind.Resource]); err != nil {
 			return err
 		}
 	}

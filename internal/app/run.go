@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 // Run serves until ctx ends or a part fails. Then it stops the parts in the reverse

@@ -10,18 +10,16 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/runtime"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/disk"
-	"glowplug/internal/domain/rbac"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
-	"glowplug/internal/serve/api"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -160,27 +158,29 @@ func (c *checker) document(doc *manifest.Document) error {
 		return c.print(doc.File, p.source, p.unreadable(doc.Err))
 	}
 	var found report.Report
-	if version := cmp.Or(accessVersions[doc.Kind], v1.SchemeGroupVersion.String()); doc.APIVersion != version {
+	kind := kinds.InManifests(doc.Kind)
+	version := v1.SchemeGroupVersion
+	if kind != nil {
+		version = kind.GroupVersion
+	}
+	if doc.APIVersion != version.String() {
 		found = append(found, p.finding("apiVersion", fmt.Sprintf("apiVersion is %q and has to be %q", doc.APIVersion,
 			version)))
 	}
-	switch check, known := checks[doc.Kind]; {
-	case doc.Kind == "IgnitionConfig":
-		config, decoded := decodeAs(p, doc, v1.ValidateIgnitionConfig)
-		if found = append(found, decoded...); !found.HasError() {
+	if kind == nil {
+		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
+		f.Hint = "kinds are " + strings.Join(kinds.NamesInManifests(), ", ")
+		found = append(found, f)
+	} else {
+		obj, decoded := decode(p, doc, kind)
+		found = append(found, decoded...)
+		if config, ok := obj.(*v1.IgnitionConfig); ok && !found.HasError() {
 			compiled, err := c.compile(doc, p, config)
 			if err != nil {
 				return err
 			}
 			found = append(found, compiled...)
 		}
-	case known:
-		found = append(found, check(p, doc)...)
-	default:
-		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
-		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap, Secret, Namespace, " +
-			"ServiceAccount, and Role, RoleBinding, ClusterRole and ClusterRoleBinding"
-		found = append(found, f)
 	}
 	if found.HasError() {
 		c.broken[doc.Kind] = true
@@ -214,71 +214,16 @@ func (c *checker) compile(doc *manifest.Document, p *places, config *v1.Ignition
 	return p.inConfig(found, config.Spec.Config), nil
 }
 
-// checks are the checks of the kinds beside IgnitionConfig.
-var checks = map[string]func(*places, *manifest.Document) report.Report{
-	"BareMetalHost": checkAs(v1.ValidateBareMetalHost),
-	"ISCSICdrom":    checkAs(v1.ValidateISCSICdrom),
-	"ConfigMap":     checkAs(v1.ValidateConfigMap),
-	"Secret": checkAs(func(s *v1.Secret) field.ErrorList {
-		v1.SetDefaultsSecret(s)
-		return v1.ValidateSecret(s)
-	}),
-	"StreamRelease": checkAs(func(r *v1.StreamRelease) field.ErrorList {
-		r.Namespace = ""
-		return api.ValidateStreamRelease(r)
-	}),
-	"Namespace": checkAs(func(n *v1.Namespace) field.ErrorList {
-		n.Namespace = ""
-		return v1.ValidateNamespace(n)
-	}),
-	"ServiceAccount": checkAs(v1.ValidateServiceAccount),
-	"Role":           checkAs(rbac.ValidateRole),
-	"RoleBinding": checkAs(func(b *rbacv1.RoleBinding) field.ErrorList {
-		rbac.SetDefaults(&b.RoleRef, b.Subjects)
-		return rbac.ValidateRoleBinding(b)
-	}),
-	"ClusterRole": checkAs(func(r *rbacv1.ClusterRole) field.ErrorList {
-		r.Namespace = ""
-		return rbac.ValidateClusterRole(r)
-	}),
-	"ClusterRoleBinding": checkAs(func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
-		b.Namespace = ""
-		rbac.SetDefaults(&b.RoleRef, b.Subjects)
-		return rbac.ValidateClusterRoleBinding(b)
-	}),
-}
-
-// accessVersions has the API version of the kinds that are not of the legacy core group.
-var accessVersions = map[string]string{
-	"Role": rbacv1.SchemeGroupVersion.String(), "RoleBinding": rbacv1.SchemeGroupVersion.String(),
-	"ClusterRole": rbacv1.SchemeGroupVersion.String(), "ClusterRoleBinding": rbacv1.SchemeGroupVersion.String(),
-}
-
-func checkAs[T any, P object[T]](validate func(P) field.ErrorList) func(*places, *manifest.Document) report.Report {
-	return func(p *places, doc *manifest.Document) report.Report {
-		_, found := decodeAs(p, doc, validate)
-		return found
-	}
-}
-
-// object is a pointer to a kind.
-type object[T any] interface {
-	*T
-	metav1.Object
-}
-
 // structField finds the field in a decoder's message.
 var structField = regexp.MustCompile(`json: cannot unmarshal (.+) into Go struct field \w+\.(\S+) of type (\S+)`)
 
 // quoted finds the field in a strict decoder's message.
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// decodeAs decodes a document as strictly as the API does, and validates the object in
+// decode decodes a document as strictly as the API does, and validates the object in
 // the namespace in which it would be stored.
-func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate func(P) field.ErrorList) (
-	into P, found report.Report,
-) {
-	into = new(T)
+func decode(p *places, doc *manifest.Document, kind *kinds.Kind) (into runtime.Object, found report.Report) {
+	into = kind.New()
 	strict, err := doc.Decode(into)
 	if err != nil {
 		return into, p.unreadable(err)
@@ -291,13 +236,14 @@ func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate fu
 		f := p.unknownField(path, err.Error())
 		found = append(found, f)
 	}
-	into.SetNamespace(cmp.Or(into.GetNamespace(), v1.NamespaceDefault))
-	for _, err := range validate(into) {
+	meta := into.(metav1.Object)
+	meta.SetNamespace(cmp.Or(meta.GetNamespace(), v1.NamespaceDefault))
+	for _, err := range kind.Check(into) {
 		f := p.finding(err.Field, err.ErrorBody())
 		f.Path = err.Field
 		found = append(found, f)
 	}
-	for _, key := range v1.UnknownAnnotations(into.GetAnnotations()) {
+	for _, key := range v1.UnknownAnnotations(meta.GetAnnotations()) {
 		f := p.finding("metadata.annotations", key+" has no effect")
 		f.Severity, f.Path, f.Hint = report.Warning, "metadata.annotations", v1.AnnotationsHint
 		found = append(found, f)

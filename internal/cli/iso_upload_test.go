@@ -21,12 +21,13 @@ import (
 
 	"glowplug/internal/client"
 	imagecontroller "glowplug/internal/controller/image"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/listener"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/objects"
 )
 
 // imageServer is the API with a library of images behind it. A PUT of which
@@ -46,7 +47,7 @@ func newImageServer(t *testing.T) *imageServer {
 	js := kvtest.JetStream(t)
 	stores := map[string]storage.Interface{}
 	for _, kind := range kinds.All() {
-		store := kvstore.New(kind, kvstore.Options{Exclusive: true})
+		store := kvstore.New(objects.Stored(kind), kvstore.Options{Exclusive: true})
 		stores[kind.Resource] = store
 		kvtest.Run(t, js, store)
 	}

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/manifest"
 )
 
@@ -248,32 +248,20 @@ func MayRetry(err error) bool {
 	return refused.retryAfter || slices.Contains(overloaded, refused.Code)
 }
 
-// namespaced has the kinds that a manifest may contain, by API version, and whether they have
-// namespaces.
-var namespaced = map[string]map[string]bool{
-	v1.SchemeGroupVersion.String(): {
-		"IgnitionConfig": true, "BareMetalHost": true, "ISCSICdrom": true, "ConfigMap": true, "StreamRelease": false,
-		"Namespace": false, "ServiceAccount": true, "Secret": true,
-	},
-	rbacv1.SchemeGroupVersion.String(): {
-		"Role": true, "RoleBinding": true, "ClusterRole": false, "ClusterRoleBinding": false,
-	},
-}
-
 // RequestFor returns a request for the object of a document, to read it.
 func RequestFor(doc *manifest.Document) (*Request, error) {
 	if doc.Err != nil {
 		return nil, doc.Err
 	}
-	hasNamespace, ok := namespaced[doc.APIVersion][doc.Kind]
-	if !ok {
+	kind := kinds.InManifests(doc.Kind)
+	if kind == nil || doc.APIVersion != kind.GroupVersion.String() {
 		return nil, fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
 	}
-	r := &Request{Resource: strings.ToLower(doc.Kind) + "s", Name: doc.Name}
-	if doc.APIVersion != v1.SchemeGroupVersion.String() {
+	r := &Request{Resource: kind.Resource, Name: doc.Name}
+	if kind.Group != v1.GroupName {
 		r.Root = "/apis/" + doc.APIVersion
 	}
-	if hasNamespace {
+	if kind.Namespaced {
 		r.Namespace = cmp.Or(doc.Namespace, v1.NamespaceDefault)
 	}
 	return r, nil

@@ -19,9 +19,10 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -60,7 +61,7 @@ func storeOn(t *testing.T, js jetstream.JetStream, exclusive bool) *followed {
 	snap := snapshot.New(snapshot.Options{})
 	for _, kind := range kinds.All() {
 		if kind.Resource == kinds.IgnitionConfigs {
-			store := kvstore.New(kind, kvstore.Options{Exclusive: exclusive}, snap.Configs())
+			store := kvstore.New(objects.Stored(kind), kvstore.Options{Exclusive: exclusive}, snap.Configs())
 			kvtest.Run(t, js, store)
 			return &followed{store, snap}
 		}

@@ -25,12 +25,13 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/egress"
 	"glowplug/internal/image"
 	"glowplug/internal/image/imagetest"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/objects"
 )
 
 func TestMain(m *testing.M) {
@@ -96,7 +97,7 @@ func newStore(t *testing.T) *kvstore.Store {
 	var store *kvstore.Store
 	for _, kind := range kinds.All() {
 		if kind.Resource == kinds.ISCSICdroms {
-			store = kvstore.New(kind, kvstore.Options{Exclusive: true})
+			store = kvstore.New(objects.Stored(kind), kvstore.Options{Exclusive: true})
 		}
 	}
 	kvtest.Run(t, kvtest.JetStream(t), store)

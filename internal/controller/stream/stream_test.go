@@ -26,10 +26,11 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/domain/coreos/streamtest"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/streams"
 )
 
@@ -95,7 +96,7 @@ func newSite(t *testing.T, replicas int, shown string) *site {
 			default:
 				observers = append(observers, laggard{library.Observer(), 100 * time.Millisecond})
 			}
-			store := kvstore.New(kind, kvstore.Options{}, observers...)
+			store := kvstore.New(objects.Stored(kind), kvstore.Options{}, observers...)
 			stores[kind.Resource] = store
 			kvtest.Run(t, js, store)
 		}

@@ -28,11 +28,12 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/kinds"
 	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
@@ -104,7 +105,7 @@ func start(t *testing.T, policy decide.Policy) *site {
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
 	for _, kind := range kinds.All() {
-		s.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
+		s.stores[kind.Resource] = kvstore.New(objects.Stored(kind), kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
 		stores[kind.Resource] = s.stores[kind.Resource]
 		running = append(running, s.stores[kind.Resource])
 	}

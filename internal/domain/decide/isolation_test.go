@@ -9,7 +9,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/domain/rbac"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -24,7 +24,7 @@ func configName(c *snapshot.Config) string {
 // loadRoles puts the built-in roles into an inventory.
 func loadRoles(t testing.TB, inv *snapshot.Inventory) {
 	t.Helper()
-	for _, role := range rbac.ClusterRoles() {
+	for _, role := range kinds.BuiltinRoles() {
 		inv.ClusterRoles().Put(kvstore.Item{Key: role.Name, Revision: 1, Value: marshal(t, role)})
 	}
 }

@@ -19,64 +19,55 @@ const (
 	Monitoring   = "system:monitoring"
 )
 
+// Verbs of rights.
 var (
-	reading = []string{"get", "list", "watch"}
-	writing = []string{"create", "delete", "deletecollection", "patch", "update"}
-
-	// namespaced are the kinds of a namespace whose objects edit writes.
-	namespaced = []string{"baremetalhosts", "configmaps", "ignitionconfigs", "iscsicdroms"}
+	Reading = []string{"get", "list", "watch"}
+	Writing = []string{"create", "delete", "deletecollection", "patch", "update"}
+	Getting = []string{"get"}
 )
 
-// rule returns a rule for resources of the legacy core group.
-func rule(verbs []string, resources ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{""}, Resources: resources}
+// Right is what a built-in role, one of View, Edit and Admin, may do with a resource, which may have a subresource, such
+// as baremetalhosts/status. Edit has the rights of View as well, and Admin those of both.
+type Right struct {
+	Role            string
+	Verbs           []string
+	Group, Resource string
 }
 
-func viewRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		rule(reading, append(slices.Clone(namespaced), "baremetalhosts/status", "events", "ignitionconfigs/status",
-			"iscsicdroms/status", "namespaces", "serviceaccounts", "streamreleases", "streamreleases/status",
-			"unknownmachines")...),
-		// The predictions of explain and plan concern hosts of all namespaces.
-		rule([]string{"list"}, "explain"),
+// predictions are the rights to what is no kind. The predictions of explain and plan concern hosts of all namespaces.
+var predictions = []Right{
+	{Role: View, Verbs: []string{"list"}, Resource: "explain"}, {Role: Edit, Verbs: []string{"create"}, Resource: "impact"},
+}
+
+// rulesOf returns the rules for the rights of some roles: one rule for each set of verbs in a group.
+func rulesOf(rights []Right, roles ...string) (rules []rbacv1.PolicyRule) {
+	for _, r := range rights {
+		if !slices.Contains(roles, r.Role) {
+			continue
+		}
+		i := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool {
+			return rule.APIGroups[0] == r.Group && slices.Equal(rule.Verbs, r.Verbs)
+		})
+		if i < 0 {
+			i = len(rules)
+			rules = append(rules, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: []string{r.Group}})
+		}
+		rules[i].Resources = append(rules[i].Resources, r.Resource)
 	}
+	return rules
 }
 
-func editRules() []rbacv1.PolicyRule {
-	return append(viewRules(),
-		rule(writing, append(slices.Clone(namespaced), "baremetalhosts/status", "iscsicdroms/status", "events")...),
-		rule([]string{"get"}, "baremetalhosts/credentials", "ignitionconfigs/rendered",
-			"ignitionconfigs/source", "iscsicdroms/credentials"),
-		rule([]string{"get", "update"}, "iscsicdroms/iso"),
-		rule(slices.Concat(reading, writing), "secrets"),
-		rule([]string{"create"}, "impact"),
-	)
-}
-
-// adminRules has the tokens of ServiceAccounts. In Kubernetes edit has them too, since who may run Pods
-// may use any account of the namespace anyway. Here that would give edit the rights of admin.
-func adminRules() []rbacv1.PolicyRule {
-	return append(editRules(),
-		rbacv1.PolicyRule{
-			Verbs: append(slices.Clone(reading), writing...), APIGroups: []string{rbacv1.GroupName},
-			Resources: []string{"rolebindings", "roles"},
-		},
-		rule(append(slices.Clone(writing), "impersonate"), "serviceaccounts"),
-		rule([]string{"create"}, "serviceaccounts/token"),
-		rule([]string{"delete", "deletecollection", "get", "list", "watch"}, "tokens"),
-	)
-}
-
-// ClusterRoles returns the built-in roles.
-func ClusterRoles() []*rbacv1.ClusterRole {
+// ClusterRoles returns the built-in roles, with rights to the kinds.
+func ClusterRoles(rights []Right) []*rbacv1.ClusterRole {
 	all := []string{rbacv1.ResourceAll}
+	rights = append(slices.Clone(predictions), rights...)
 	return []*rbacv1.ClusterRole{
 		{ObjectMeta: builtin(ClusterAdmin), Rules: []rbacv1.PolicyRule{
 			{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all},
 		}},
-		{ObjectMeta: builtin(Admin), Rules: adminRules()},
-		{ObjectMeta: builtin(Edit), Rules: editRules()},
-		{ObjectMeta: builtin(View), Rules: viewRules()},
+		{ObjectMeta: builtin(Admin), Rules: rulesOf(rights, View, Edit, Admin)},
+		{ObjectMeta: builtin(Edit), Rules: rulesOf(rights, View, Edit)},
+		{ObjectMeta: builtin(View), Rules: rulesOf(rights, View)},
 		{ObjectMeta: builtin(BasicUser), Rules: []rbacv1.PolicyRule{
 			{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"},
 				Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}},

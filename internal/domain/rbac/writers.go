@@ -31,10 +31,10 @@ func WritesOf(rules []rbacv1.PolicyRule) (w Writes) {
 		rule := &rules[i]
 		isAny := slices.Contains(rule.Verbs, rbacv1.VerbAll)
 		if !has(rule.APIGroups, rbacv1.APIGroupAll, "") ||
-			!isAny && !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return slices.Contains(writing, verb) }) {
+			!isAny && !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return slices.Contains(Writing, verb) }) {
 			continue
 		}
-		isAll := len(rule.ResourceNames) == 0 && (isAny || !slices.ContainsFunc(writing, func(verb string) bool {
+		isAll := len(rule.ResourceNames) == 0 && (isAny || !slices.ContainsFunc(Writing, func(verb string) bool {
 			return !slices.Contains(rule.Verbs, verb)
 		}))
 		for _, resource := range rule.Resources {

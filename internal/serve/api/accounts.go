@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 // Bounds of tokens. Those of the lifetime are of Kubernetes.
@@ -44,7 +44,7 @@ type Tokens interface {
 
 func accountKind() *kind[*v1.ServiceAccount] {
 	return &kind[*v1.ServiceAccount]{
-		resource: kinds.ServiceAccounts, singular: "serviceaccount", shortName: "sa",
+		Kind: kinds.Of(kinds.ServiceAccounts),
 		table: &table[*v1.ServiceAccount]{
 			columns: []metav1.TableColumnDefinition{
 				text("Name", "The account's name."), text("Age", "Time since the account was created."),
@@ -53,14 +53,14 @@ func accountKind() *kind[*v1.ServiceAccount] {
 				return []any{a.Name, age(&a.CreationTimestamp, now)}
 			},
 		},
-		strategy: strategy[*v1.ServiceAccount]{namespaced: true, validate: v1.ValidateServiceAccount},
+		strategy: strategy[*v1.ServiceAccount]{},
 	}
 }
 
 // tokenKind describes the records of tokens. Only the server writes them.
 func tokenKind() *kind[*v1.Token] {
 	return &kind[*v1.Token]{
-		resource: kinds.Tokens, singular: "token",
+		Kind: kinds.Of(kinds.Tokens),
 		table: &table[*v1.Token]{
 			columns: []metav1.TableColumnDefinition{
 				text("Name", "The token's name."),
@@ -76,7 +76,7 @@ func tokenKind() *kind[*v1.Token] {
 			},
 		},
 		strategy: strategy[*v1.Token]{
-			namespaced: true, validate: func(*v1.Token) field.ErrorList { return nil },
+			validate: func(*v1.Token) field.ErrorList { return nil },
 		},
 	}
 }

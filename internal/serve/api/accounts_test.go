@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/tokens"
 )
 
@@ -301,7 +301,7 @@ func TestEditMakesNoTokens(t *testing.T) {
 // former one.
 func TestTokensEndWithTheirNamespace(t *testing.T) {
 	for _, kind := range kinds.All() {
-		if kinds.Namespaced(kind.Resource) && !slices.Contains(contentKinds, kind.Resource) {
+		if kind.Namespaced && !slices.Contains(kinds.Content(), kind.Resource) {
 			t.Errorf("the %s of a deleted namespace are left", kind.Resource)
 		}
 	}

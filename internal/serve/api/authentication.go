@@ -25,10 +25,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/oidc"
-	"glowplug/internal/store/kinds"
 )
 
 // Names of the callers that need no entry in a file.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/kinds"
 )
 
 // createRoles creates the built-in roles and their bindings as soon as the store answers. As in
@@ -31,7 +31,7 @@ func createRoles(ctx context.Context, stores map[string]storage.Interface, logge
 }
 
 func ensureRoles(ctx context.Context, stores map[string]storage.Interface) error {
-	for _, role := range rbac.ClusterRoles() {
+	for _, role := range kinds.BuiltinRoles() {
 		err := ensureBuiltin(ctx, stores[kinds.ClusterRoles], kinds.ClusterRoles, role,
 			func(stored *rbacv1.ClusterRole) (complete bool) {
 				complete, missing := validation.Covers(stored.Rules, role.Rules)

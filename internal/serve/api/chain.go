@@ -25,7 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 // chain returns the filters of a request, the outermost last: those of the library without

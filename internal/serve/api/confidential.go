@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -288,7 +288,7 @@ func (u confidentialUpdate) UpdatedObject(ctx context.Context, old runtime.Objec
 	}
 	if conceals && u.isOpen != nil && u.isOpen(obj) {
 		object := obj.(object)
-		return nil, apierrors.NewForbidden(kinds.GroupResource(u.resource), object.GetName(), errors.New(
+		return nil, apierrors.NewForbidden(kinds.Of(u.resource).GroupResource(), object.GetName(), errors.New(
 			"spec.confidential may be removed only by a user with "+u.neededVerb()))
 	}
 	return obj, nil

@@ -16,7 +16,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 func TestStatusCodes(t *testing.T) {

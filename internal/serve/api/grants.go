@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/kinds"
 )
 
 // Policy has the roles and bindings (store/policy).
@@ -143,7 +143,7 @@ func (g grants) checkRules(ctx context.Context, who user.Info, resource, namespa
 		return nil
 	}
 	if err := g.confirm(who, namespace, rules); err != nil {
-		return apierrors.NewForbidden(kinds.GroupResource(resource), name, err)
+		return apierrors.NewForbidden(kinds.Of(resource).GroupResource(), name, err)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (g grants) checkRoleRef(ctx context.Context, who user.Info, resource, names
 		return err
 	}
 	if err := g.confirm(who, namespace, rules); err != nil {
-		return apierrors.NewForbidden(kinds.GroupResource(resource), name, err)
+		return apierrors.NewForbidden(kinds.Of(resource).GroupResource(), name, err)
 	}
 	return nil
 }

@@ -25,11 +25,12 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/remote"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/objects"
 	"glowplug/internal/store/policy"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/tokens"
@@ -97,7 +98,7 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 		if o := byResource[kind.Resource]; o != nil {
 			observers = append(observers, o)
 		}
-		store := kvstore.New(kind, opts, observers...)
+		store := kvstore.New(objects.Stored(kind), opts, observers...)
 		stores[kind.Resource] = store
 		if kind.Resource == kinds.IgnitionConfigs {
 			stores[kind.Resource] = followed{store, inv, roles, kept}

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,41 +11,15 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/store/kinds"
 )
-
-// ValidateStreamRelease checks a release and its document.
-func ValidateStreamRelease(release *v1.StreamRelease) field.ErrorList {
-	return append(v1.ValidateStreamRelease(release), validateDocument(release)...)
-}
-
-// validateDocument returns the problems of a document, each with its path in it.
-func validateDocument(release *v1.StreamRelease) field.ErrorList {
-	if release.Spec.Document == "" {
-		return nil // an error of v1.ValidateStreamRelease
-	}
-	_, err := coreos.Parse([]byte(release.Spec.Document))
-	var problems coreos.Problems
-	if !errors.As(err, &problems) {
-		return nil
-	}
-	var errs field.ErrorList
-	for i, problem := range problems {
-		if i == maxWarnings {
-			break
-		}
-		errs = append(errs, field.Invalid(field.NewPath("spec", "document"), field.OmitValueType{}, problem.String()))
-	}
-	return errs
-}
 
 // describeDocument writes a summary of a valid document into the status.
 func describeDocument(release *v1.StreamRelease) {

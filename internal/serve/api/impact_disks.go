@@ -10,7 +10,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/impact"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/snapshot"
 )
 

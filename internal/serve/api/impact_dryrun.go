@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/kinds"
 )
 
 // applyManager is the field manager of objects that are applied without one.
@@ -99,25 +98,25 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 
 // pathOf returns the path of an object. One without a namespace is in the namespace default.
 func pathOf(named *metav1.PartialObjectMetadata) (string, error) {
-	resource := strings.ToLower(named.Kind) + "s"
-	if kind := groupKind(resource).Kind; kind == "" || kind != named.Kind {
+	kind := kinds.InManifests(named.Kind)
+	if kind == nil {
 		return "", apierrors.NewBadRequest(fmt.Sprintf("the server has no kind %q", clip(named.Kind, maxTraced)))
 	}
 	root, isName := "/api/v1", apivalidation.ValidateNameFunc(nil)
-	if version := kinds.GroupVersion(resource); version.Group != v1.GroupName {
-		root, isName = "/apis/"+version.String(), rbac.ValidateName
+	if kind.Group != v1.GroupName {
+		root, isName = "/apis/"+kind.GroupVersion.String(), rbac.ValidateName
 	}
-	if err := checkName(resource, named.Name, isName); err != nil {
+	if err := checkName(kind.Resource, named.Name, isName); err != nil {
 		return "", err
 	}
-	if !kinds.Namespaced(resource) {
-		return path.Join(root, resource, named.Name), nil
+	if !kind.Namespaced {
+		return path.Join(root, kind.Resource, named.Name), nil
 	}
 	namespace := cmp.Or(named.Namespace, v1.NamespaceDefault)
 	if err := checkName(kinds.Namespaces, namespace, nil); err != nil {
 		return "", err
 	}
-	return path.Join(root, "namespaces", namespace, resource, named.Name), nil
+	return path.Join(root, "namespaces", namespace, kind.Resource, named.Name), nil
 }
 
 // placed adds to an error which object of the change set it is about.

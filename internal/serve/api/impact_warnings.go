@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"glowplug/internal/domain/impact"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/snapshot"
 )
 

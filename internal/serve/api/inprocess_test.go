@@ -19,7 +19,7 @@ import (
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 func TestInProcessClient(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 

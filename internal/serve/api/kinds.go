@@ -14,7 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/disk"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -30,12 +30,10 @@ type HostStatus interface {
 
 // kind describes the endpoints of one kind.
 type kind[T object] struct {
-	resource, singular, shortName string
+	*kinds.Kind
 	// isName returns the reasons why an object cannot have a name; nil: it is a DNS subdomain.
 	isName apivalidation.ValidateNameFunc
-	// inAll is true if kubectl get all shows the kind.
-	inAll bool
-	table rest.TableConvertor
+	table  rest.TableConvertor
 	// read completes an object that a client reads; nil: it is read as it is stored.
 	read func(obj T)
 	// secrecy is what is confidential in an object; nil: nothing.
@@ -53,7 +51,10 @@ type kind[T object] struct {
 // mainStrategy is the strategy of the objects themselves.
 func (k *kind[T]) mainStrategy() *strategy[T] {
 	s := k.strategy
-	s.ObjectTyper, s.NameGenerator = scheme, names.SimpleNameGenerator
+	s.ObjectTyper, s.NameGenerator, s.namespaced = scheme, names.SimpleNameGenerator, k.Namespaced
+	if k.Kind.Validate != nil {
+		s.validate = func(obj T) field.ErrorList { return k.Kind.Validate(obj) }
+	}
 	if s.keep != nil {
 		s.reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	}
@@ -63,7 +64,7 @@ func (k *kind[T]) mainStrategy() *strategy[T] {
 // statusStrategy is the strategy of the subresource status.
 func (k *kind[T]) statusStrategy() *strategy[T] {
 	return &strategy[T]{
-		ObjectTyper: scheme, namespaced: k.namespaced, keep: k.keepInStatus, keepMeta: true,
+		ObjectTyper: scheme, namespaced: k.Namespaced, keep: k.keepInStatus, keepMeta: true,
 		immutable: k.validateStatus,
 		reset:     fieldpath.NewSet(fieldpath.MakePathOrDie("spec")),
 	}
@@ -71,16 +72,14 @@ func (k *kind[T]) statusStrategy() *strategy[T] {
 
 func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 	return &kind[*v1.IgnitionConfig]{
-		resource: kinds.IgnitionConfigs, singular: "ignitionconfig", shortName: "ign", inAll: true,
+		Kind:  kinds.Of(kinds.IgnitionConfigs),
 		table: configTable(opts.HostStatus), fields: configFields, secrecy: configSecrecy(opts.rights),
 		strategy: strategy[*v1.IgnitionConfig]{
-			namespaced: true,
-			initial:    &v1.IgnitionConfig{},
+			initial: &v1.IgnitionConfig{},
 			keep: func(config, old *v1.IgnitionConfig) {
 				config.Status, config.Compiled = old.Status, old.Compiled
 			},
 			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
-			validate: v1.ValidateIgnitionConfig,
 			complete: admitConfig(opts),
 		},
 		// The server derives all of the status from the source.
@@ -108,15 +107,13 @@ func keepHost(host, old *v1.BareMetalHost) {
 
 func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	return &kind[*v1.BareMetalHost]{
-		resource: kinds.BareMetalHosts, singular: "baremetalhost", shortName: "bmh", inAll: true,
+		Kind:  kinds.Of(kinds.BareMetalHosts),
 		table: hostTable(opts.HostStatus), fields: hostFields, secrecy: hostSecrecy(opts.rights),
 		strategy: strategy[*v1.BareMetalHost]{
-			namespaced: true,
-			initial:    &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
-			keep:       keepHost,
-			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
-			validate:   v1.ValidateBareMetalHost,
-			complete:   admitHost(opts.HostStatus),
+			initial:  &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
+			keep:     keepHost,
+			spec:     func(host *v1.BareMetalHost) any { return &host.Spec },
+			complete: admitHost(opts.HostStatus),
 			warn: func(host, old *v1.BareMetalHost) []string {
 				if opts.HostWarnings == nil {
 					return nil
@@ -177,19 +174,17 @@ func completeHost(status HostStatus) func(*v1.BareMetalHost) {
 
 func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 	return &kind[*v1.ISCSICdrom]{
-		resource: kinds.ISCSICdroms, singular: "iscsicdrom", shortName: "cdrom", inAll: true, table: cdromTable,
+		Kind: kinds.Of(kinds.ISCSICdroms), table: cdromTable,
 		fields: cdromFields, secrecy: cdromSecrecy(opts.rights),
 		strategy: strategy[*v1.ISCSICdrom]{
-			namespaced: true,
-			initial:    &v1.ISCSICdrom{Status: v1.ISCSICdromStatus{Phase: v1.PhasePending}},
+			initial: &v1.ISCSICdrom{Status: v1.ISCSICdromStatus{Phase: v1.PhasePending}},
 			keep: func(cdrom, old *v1.ISCSICdrom) {
 				cdrom.Status = old.Status
 				if !cdrom.Spec.Stream.SameRelease(old.Spec.Stream) {
 					cdrom.Status.Release = "" // the pinned release is that of the former stream
 				}
 			},
-			spec:     func(cdrom *v1.ISCSICdrom) any { return &cdrom.Spec },
-			validate: v1.ValidateISCSICdrom,
+			spec: func(cdrom *v1.ISCSICdrom) any { return &cdrom.Spec },
 			complete: func(_ context.Context, cdrom, _ *v1.ISCSICdrom) field.ErrorList {
 				// Until the server has looked at the image of the new spec.
 				v1.SetReady(&cdrom.Status.Conditions, v1.PhasePending, "", false, cdrom.Generation, time.Now())
@@ -216,12 +211,11 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 
 func releaseKind() *kind[*v1.StreamRelease] {
 	return &kind[*v1.StreamRelease]{
-		resource: kinds.StreamReleases, singular: "streamrelease", shortName: "sr", table: streamTable,
+		Kind: kinds.Of(kinds.StreamReleases), table: streamTable,
 		strategy: strategy[*v1.StreamRelease]{
 			initial:   &v1.StreamRelease{},
 			keep:      func(release, old *v1.StreamRelease) { release.Status = old.Status },
 			spec:      func(release *v1.StreamRelease) any { return &release.Spec },
-			validate:  ValidateStreamRelease,
 			immutable: v1.ValidateStreamReleaseUpdate,
 			complete: func(_ context.Context, release, _ *v1.StreamRelease) field.ErrorList {
 				describeDocument(release)
@@ -240,26 +234,26 @@ func releaseKind() *kind[*v1.StreamRelease] {
 
 func configMapKind() *kind[*v1.ConfigMap] {
 	return &kind[*v1.ConfigMap]{
-		resource: kinds.ConfigMaps, singular: "configmap", shortName: "cm", table: configMapTable,
+		Kind: kinds.Of(kinds.ConfigMaps), table: configMapTable,
 		strategy: strategy[*v1.ConfigMap]{
-			namespaced: true, validate: v1.ValidateConfigMap, immutable: v1.ValidateConfigMapUpdate,
+			immutable: v1.ValidateConfigMapUpdate,
 		},
 	}
 }
 
 func secretKind(r rights) *kind[*v1.Secret] {
 	return &kind[*v1.Secret]{
-		resource: kinds.Secrets, singular: "secret", table: secretTable, fields: secretFields,
+		Kind: kinds.Of(kinds.Secrets), table: secretTable, fields: secretFields,
 		secrecy: secretSecrecy(r),
 		strategy: strategy[*v1.Secret]{
-			namespaced: true, validate: v1.ValidateSecret, immutable: v1.ValidateSecretUpdate,
+			immutable: v1.ValidateSecretUpdate,
 		},
 	}
 }
 
 func namespaceKind(inventory *snapshot.Inventory) *kind[*v1.Namespace] {
 	return &kind[*v1.Namespace]{
-		resource: kinds.Namespaces, singular: "namespace", shortName: "ns", table: namespaceTable(inventory),
+		Kind: kinds.Of(kinds.Namespaces), table: namespaceTable(inventory),
 		fields: namespaceFields,
 		strategy: strategy[*v1.Namespace]{
 			initial: newNamespace(),
@@ -267,22 +261,21 @@ func namespaceKind(inventory *snapshot.Inventory) *kind[*v1.Namespace] {
 				old = old.DeepCopy()
 				namespace.Spec, namespace.Status = old.Spec, old.Status
 			},
-			validate: v1.ValidateNamespace,
 		},
 	}
 }
 
 func eventKind() *kind[*v1.Event] {
 	return &kind[*v1.Event]{
-		resource: kinds.Events, singular: "event", shortName: "ev", table: eventTable,
+		Kind: kinds.Of(kinds.Events), table: eventTable,
 		fields:   eventFields,
-		strategy: strategy[*v1.Event]{namespaced: true, validate: v1.ValidateEvent},
+		strategy: strategy[*v1.Event]{},
 	}
 }
 
 // unknownKind describes machines that are no hosts. Only the server writes them.
 func unknownKind() *kind[*v1.UnknownMachine] {
 	return &kind[*v1.UnknownMachine]{
-		resource: kinds.UnknownMachines, singular: "unknownmachine", shortName: "um", table: unknownTable,
+		Kind: kinds.Of(kinds.UnknownMachines), table: unknownTable,
 	}
 }

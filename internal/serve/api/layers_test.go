@@ -2,10 +2,11 @@ package api
 
 import (
 	"fmt"
-	v1 "glowplug/api/v1"
 	"net/http"
 	"strings"
 	"testing"
+
+	v1 "glowplug/api/v1"
 )
 
 // over is a config that writes a file, over layers.

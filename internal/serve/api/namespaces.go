@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -76,7 +76,7 @@ func (n *namespaces) ensureFor(ctx context.Context, key string) error {
 	if !errors.Is(err, errTerminating) {
 		return err
 	}
-	refused := apierrors.NewForbidden(kinds.GroupResource(resource), name,
+	refused := apierrors.NewForbidden(kinds.Of(resource).GroupResource(), name,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: "NamespaceTerminating", Field: "metadata.namespace",
@@ -98,7 +98,7 @@ func (n *namespaces) createDefault(ctx context.Context, logger *slog.Logger) {
 
 // list returns the objects of a resource in a namespace.
 func (n *namespaces) list(ctx context.Context, resource, namespace string) (runtime.Object, error) {
-	list := kindsByResource[resource].NewList()
+	list := kinds.Of(resource).NewList()
 	opts := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
 	return list, n.stores[resource].GetList(ctx, "/"+resource+"/"+namespace, opts, list)
 }

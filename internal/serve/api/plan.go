@@ -17,8 +17,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/plan"
-	"glowplug/internal/store/kinds"
 )
 
 // planREST is the subresource plan of a config: what Ignition does with the config on the machine of

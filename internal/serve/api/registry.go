@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
-	"glowplug/internal/store/kinds"
-	"glowplug/internal/store/kvstore"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -33,17 +31,17 @@ import (
 const eventTTL = 24 * 60 * 60
 
 // restOptions gives the library our store of a resource in place of an etcd.
-func restOptions(resource string, store storage.Interface) generic.RESTOptions {
-	version := kinds.GroupVersion(resource)
+func restOptions(kind *kinds.Kind, store storage.Interface) generic.RESTOptions {
+	version := kind.GroupVersion
 	return generic.RESTOptions{
 		StorageConfig: &storagebackend.ConfigForResource{
 			Config: storagebackend.Config{
 				Codec:           codecs.LegacyCodec(version),
 				EncodeVersioner: version,
 			},
-			GroupResource: kinds.GroupResource(resource),
+			GroupResource: kind.GroupResource(),
 		},
-		ResourcePrefix:          resource,
+		ResourcePrefix:          kind.Resource,
 		DeleteCollectionWorkers: 4,
 		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error),
 			func() runtime.Object, func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
@@ -68,10 +66,10 @@ type endpoints struct {
 func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	main := k.mainStrategy()
 	store := &registry.Store{
-		NewFunc:                   func() runtime.Object { return newObject(k.resource) },
-		NewListFunc:               func() runtime.Object { return kindsByResource[k.resource].NewList() },
-		DefaultQualifiedResource:  kinds.GroupResource(k.resource),
-		SingularQualifiedResource: kinds.GroupVersion(k.resource).WithResource(k.singular).GroupResource(),
+		NewFunc:                   k.New,
+		NewListFunc:               k.NewList,
+		DefaultQualifiedResource:  k.GroupResource(),
+		SingularQualifiedResource: k.WithResource(k.Singular).GroupResource(),
 		CreateStrategy:            main,
 		UpdateStrategy:            main,
 		DeleteStrategy:            main,
@@ -81,38 +79,38 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	if k.read != nil {
 		store.Decorator = func(obj runtime.Object) { decorate(obj, k.read) }
 	}
-	objects := into.namespaces.stores[k.resource]
-	if k.namespaced {
+	objects := into.namespaces.stores[k.Resource]
+	if k.Namespaced {
 		objects = &namespacedStore{objects, into.namespaces}
 	}
-	opts := &generic.StoreOptions{RESTOptions: restOptions(k.resource, objects)}
+	opts := &generic.StoreOptions{RESTOptions: restOptions(k.Kind, objects)}
 	if k.fields != nil {
 		opts.AttrFunc = k.fields.attributesOf
 	}
-	if k.resource == kinds.Events {
+	if k.Resource == kinds.Events {
 		store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return eventTTL, nil }
 	}
 	into.err = errors.Join(into.err, store.CompleteWithOptions(opts))
 	keyOf := store.KeyFunc
 	store.KeyFunc = func(ctx context.Context, name string) (string, error) {
-		if err := checkName(k.resource, name, k.isName); err != nil {
+		if err := checkName(k.Resource, name, k.isName); err != nil {
 			return "", err
 		}
 		return keyOf(ctx, name)
 	}
 	e := &endpoint{Store: store, inventory: into.inventory, secrecy: k.secrecy}
-	if k.shortName != "" {
-		e.shortNames = []string{k.shortName}
+	if k.ShortName != "" {
+		e.shortNames = []string{k.ShortName}
 	}
 	e.finished = append(e.finished, into.written)
-	if k.inAll {
+	if k.InAll {
 		e.categories = []string{"all"}
 	}
-	into.storage[k.resource] = e
+	into.storage[k.Resource] = e
 	if k.keepInStatus != nil {
 		status, strategy := *store, k.statusStrategy()
 		status.UpdateStrategy, status.ResetFieldsStrategy = strategy, strategy
-		into.storage[k.resource+"/status"] = &statusREST{&status, k.secrecy}
+		into.storage[k.Resource+"/status"] = &statusREST{&status, k.secrecy}
 	}
 	return e
 }
@@ -255,21 +253,12 @@ func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	return out, created, ourError(ctx, err, name)
 }
 
-// kindsByResource are the kinds by resource.
-var kindsByResource = func() map[string]kvstore.Kind {
-	out := map[string]kvstore.Kind{}
-	for _, kind := range kinds.All() {
-		out[kind.Resource] = kind
-	}
-	return out
-}()
-
-func newObject(resource string) runtime.Object { return kindsByResource[resource].New() }
+func newObject(resource string) runtime.Object { return kinds.Of(resource).New() }
 
 // groupKind returns the kind of a resource, or a zero one if there is none.
 func groupKind(resource string) schema.GroupKind {
-	if kindsByResource[resource].New == nil {
-		return schema.GroupKind{}
+	if k := kinds.Of(resource); k != nil {
+		return k.WithKind(k.Name).GroupKind()
 	}
-	return kinds.GroupVersion(resource).WithKind(reflect.TypeOf(newObject(resource)).Elem().Name()).GroupKind()
+	return schema.GroupKind{}
 }

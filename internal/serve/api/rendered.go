@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
@@ -22,8 +23,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/remote"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -119,7 +120,7 @@ func (r *renderedREST) mayRead(ctx context.Context, config *v1.IgnitionConfig) e
 	if r.opts.rights.mayGetResult(ctx, r.opts.Inventory.View(), ref, snapshot.ConfigFrom(config)) {
 		return nil
 	}
-	return apierrors.NewForbidden(kinds.GroupResource(kinds.IgnitionConfigs+"/"+subresourceRendered), config.Name,
+	return apierrors.NewForbidden(schema.GroupResource{Resource: kinds.IgnitionConfigs + "/" + subresourceRendered}, config.Name,
 		errors.New("the config, or a layer of it, is confidential: that needs the verb get on "+
 			kinds.IgnitionConfigs+"/"+subresourceRendered))
 }
@@ -191,7 +192,7 @@ func (r *renderedREST) mayGetHost(ctx context.Context, ref snapshot.Ref) *apierr
 	if r.opts.rights.mayGet(ctx, kinds.BareMetalHosts, "", ref.Namespace, ref.Name) {
 		return nil
 	}
-	return apierrors.NewForbidden(kinds.GroupResource(kinds.BareMetalHosts), ref.Name,
+	return apierrors.NewForbidden(kinds.Of(kinds.BareMetalHosts).GroupResource(), ref.Name,
 		errors.New("the host is one that you may not get, in the namespace "+ref.Namespace))
 }
 

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
-	"glowplug/internal/store/kinds"
 )
 
 const (

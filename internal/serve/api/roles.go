@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/kinds"
 )
 
 // The kinds of rbac.authorization.k8s.io, as Kubernetes has them.
@@ -28,28 +28,27 @@ func (s *Server) installRoles(into *endpoints) {
 
 func roleKind() *kind[*rbacv1.Role] {
 	return &kind[*rbacv1.Role]{
-		resource: kinds.Roles, singular: "role", isName: rbac.ValidateName,
+		Kind: kinds.Of(kinds.Roles), isName: rbac.ValidateName,
 		table:    createdTable(func(r *rbacv1.Role) *metav1.ObjectMeta { return &r.ObjectMeta }),
-		strategy: strategy[*rbacv1.Role]{namespaced: true, validate: rbac.ValidateRole},
+		strategy: strategy[*rbacv1.Role]{},
 	}
 }
 
 func clusterRoleKind() *kind[*rbacv1.ClusterRole] {
 	return &kind[*rbacv1.ClusterRole]{
-		resource: kinds.ClusterRoles, singular: "clusterrole", isName: rbac.ValidateName,
+		Kind: kinds.Of(kinds.ClusterRoles), isName: rbac.ValidateName,
 		table:    createdTable(func(r *rbacv1.ClusterRole) *metav1.ObjectMeta { return &r.ObjectMeta }),
-		strategy: strategy[*rbacv1.ClusterRole]{validate: rbac.ValidateClusterRole},
+		strategy: strategy[*rbacv1.ClusterRole]{},
 	}
 }
 
 func roleBindingKind() *kind[*rbacv1.RoleBinding] {
 	return &kind[*rbacv1.RoleBinding]{
-		resource: kinds.RoleBindings, singular: "rolebinding", isName: rbac.ValidateName,
+		Kind: kinds.Of(kinds.RoleBindings), isName: rbac.ValidateName,
 		table: bindingTable(func(b *rbacv1.RoleBinding) (*metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
 			return &b.ObjectMeta, b.RoleRef, b.Subjects
 		}),
 		strategy: strategy[*rbacv1.RoleBinding]{
-			namespaced: true, validate: rbac.ValidateRoleBinding,
 			immutable: func(b, old *rbacv1.RoleBinding) field.ErrorList {
 				return rbac.ValidateRoleRefUpdate(b.RoleRef, old.RoleRef)
 			},
@@ -59,12 +58,11 @@ func roleBindingKind() *kind[*rbacv1.RoleBinding] {
 
 func clusterRoleBindingKind() *kind[*rbacv1.ClusterRoleBinding] {
 	return &kind[*rbacv1.ClusterRoleBinding]{
-		resource: kinds.ClusterRoleBindings, singular: "clusterrolebinding", isName: rbac.ValidateName,
+		Kind: kinds.Of(kinds.ClusterRoleBindings), isName: rbac.ValidateName,
 		table: bindingTable(func(b *rbacv1.ClusterRoleBinding) (*metav1.ObjectMeta, rbacv1.RoleRef, []rbacv1.Subject) {
 			return &b.ObjectMeta, b.RoleRef, b.Subjects
 		}),
 		strategy: strategy[*rbacv1.ClusterRoleBinding]{
-			validate: rbac.ValidateClusterRoleBinding,
 			immutable: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
 				return rbac.ValidateRoleRefUpdate(b.RoleRef, old.RoleRef)
 			},

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/storage"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/kinds"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 // setStatus changes the status of a config as the parts of the server do that derive it.

@@ -22,15 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
-
-// contentKinds are the kinds whose objects a namespace contains, in the order in which they
-// are deleted: hosts before what they boot, and events last.
-var contentKinds = []string{
-	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.ConfigMaps, kinds.Secrets,
-	kinds.ServiceAccounts, kinds.Tokens, kinds.RoleBindings, kinds.Roles, kinds.Events,
-}
 
 const (
 	// terminationRetry is the time between two attempts to delete what is in a namespace.
@@ -144,7 +137,7 @@ func (t *terminator) terminate(ctx context.Context, name string) {
 	namespace := &v1.Namespace{}
 	err := t.stores[kinds.Namespaces].Get(ctx, namespaceKey(name), storage.GetOptions{}, namespace)
 	if err == nil && namespace.DeletionTimestamp != nil {
-		failure := t.deleteContents(ctx, name, contentKinds...)
+		failure := t.deleteContents(ctx, name, kinds.Content()...)
 		var left *contents
 		if left, err = t.remaining(ctx, name); err == nil {
 			if err = t.report(ctx, namespace, left, failure); err == nil && left.objects() == 0 {
@@ -222,7 +215,7 @@ func (c *contents) objects() (sum int) {
 // remaining returns what a namespace contains.
 func (n *namespaces) remaining(ctx context.Context, namespace string) (*contents, error) {
 	found := &contents{count: map[string]int{}, finalizers: map[string]int{}}
-	for _, resource := range contentKinds {
+	for _, resource := range kinds.Content() {
 		list, err := n.list(ctx, resource, namespace)
 		if err != nil {
 			return nil, err

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
-	"glowplug/internal/store/kinds"
 )
 
 // maxTraced bounds what a client wrote, in bytes of a log line.

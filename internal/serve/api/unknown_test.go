@@ -14,7 +14,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 )
 
 const unknownPath = "/api/v1/unknownmachines"

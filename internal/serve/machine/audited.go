@@ -11,8 +11,8 @@ import (
 
 	"glowplug/internal/audit"
 	"glowplug/internal/domain/boottoken"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/kinds"
 )
 
 // auditor records answers.

@@ -7,8 +7,8 @@ import (
 
 	"glowplug/internal/audit"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/serve/iscsi"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -23,8 +23,8 @@ func TestFollowsTheBuckets(t *testing.T) {
 	log, logged := logstest.Logger()
 	p := New(log)
 	observers := p.Observers()
-	if len(observers) != len(kinds.Access) {
-		t.Fatalf("%d observers for %v", len(observers), kinds.Access)
+	if len(observers) != 4 {
+		t.Fatalf("%d observers for roles and bindings, of the cluster and of namespaces", len(observers))
 	}
 	may := func(name, namespace string) bool {
 		decision, _, err := p.Authorize(t.Context(), authorizer.AttributesRecord{

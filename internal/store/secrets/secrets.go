@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/objects"
 )

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/objects"
 )

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 )
 

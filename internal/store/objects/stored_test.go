@@ -1,4 +1,4 @@
-package kinds
+package objects
 
 import (
 	"strings"
@@ -7,10 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 )
 
 func TestCodec(t *testing.T) {
-	kind := All()[0]
+	kind := Stored(kinds.Of(kinds.IgnitionConfigs))
 	original := &v1.IgnitionConfig{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	original.Compiled = &v1.Compiled{Artifact: []byte("{}"), Hash: "sha256:1", Generation: 3}
 	value, err := kind.Codec.Encode(original)
