@@ -23,6 +23,7 @@ var order = []string{
 	"internal/version",
 	"internal/logs",
 	"internal/logs/logstest",
+	"internal/testkit",
 	"internal/pipetest",
 	"internal/keyfile",
 	"internal/egress",

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // cluster is three NATS servers and two of glowplug on them.
@@ -174,7 +176,7 @@ func (c *cluster) prepare() {
 		}
 	}
 	for _, s := range c.servers {
-		eventually(c.t, 10*time.Second, s.at.name+" serves the machine", func() bool {
+		testkit.Within(c.t, 10*time.Second, s.at.name+" serves the machine", func() bool {
 			status, text, err := s.ask(c.t.Context(), http.MethodGet, bootPath, "")
 			return err == nil && status == http.StatusOK && strings.Contains(text, bootContent)
 		})
@@ -211,12 +213,12 @@ func (c *cluster) recovery(t *testing.T) {
 	took := make([]time.Duration, len(c.servers))
 	var group sync.WaitGroup
 	group.Go(func() {
-		eventually(c.t, 30*time.Second, "NATS is whole", c.whole)
+		testkit.Within(c.t, 30*time.Second, "NATS is whole", c.whole)
 		nats = time.Since(began)
 	})
 	for i, s := range c.servers {
 		group.Go(func() {
-			eventually(c.t, 30*time.Second, s.at.name+" is ready and writes", func() bool {
+			testkit.Within(c.t, 30*time.Second, s.at.name+" is ready and writes", func() bool {
 				return s.ready() && s.writes()
 			})
 			took[i] = time.Since(began)

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // Programs under test, built by TestMain.
@@ -51,17 +50,5 @@ func needs(t *testing.T) {
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("needs ip, which is not installed")
-	}
-}
-
-// eventually waits for a condition, and fails the test if it does not come.
-func eventually(t *testing.T, within time.Duration, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain until %s", within, what)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"glowplug/internal/testkit"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -173,7 +175,7 @@ func (c *cluster) replicate() {
 		c.t.Fatalf("the buckets are %v: %v", c.buckets, names.Err())
 	}
 	for _, name := range c.buckets {
-		eventually(c.t, 20*time.Second, name+" is on three servers", func() bool {
+		testkit.Within(c.t, 20*time.Second, name+" is on three servers", func() bool {
 			info := c.info(name)
 			if info == nil || info.Config.Replicas == len(c.nats) {
 				return info != nil && healthy(info)
@@ -191,7 +193,7 @@ func (c *cluster) replicate() {
 func (c *cluster) leader() *natsNode {
 	c.t.Helper()
 	var leader *natsNode
-	eventually(c.t, 30*time.Second, "every bucket has a leader and its replicas", func() bool {
+	testkit.Within(c.t, 30*time.Second, "every bucket has a leader and its replicas", func() bool {
 		if !c.whole() {
 			return false
 		}
@@ -242,7 +244,7 @@ func (c *cluster) spread() {
 func (c *cluster) leadAt(s *server) *natsNode {
 	c.t.Helper()
 	var leader *natsNode
-	eventually(c.t, 30*time.Second, "the server's own NATS server leads the bucket", func() bool {
+	testkit.Within(c.t, 30*time.Second, "the server's own NATS server leads the bucket", func() bool {
 		leader = c.leader()
 		home := c.home(s)
 		if home == nil || home == leader {

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 const (
@@ -59,7 +61,7 @@ func (c *cluster) startServer(at node) *server {
 	}
 	s.start()
 	c.t.Cleanup(s.client.CloseIdleConnections)
-	eventually(c.t, time.Minute, at.name+" is ready", s.ready)
+	testkit.Within(c.t, time.Minute, at.name+" is ready", s.ready)
 	kubeconfig, err := os.ReadFile(filepath.Join(dir, "admin.kubeconfig"))
 	if err != nil {
 		c.t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"glowplug/internal/credentials/certtest"
+	"glowplug/internal/testkit"
 )
 
 // TestNATSWithTLSAndPassword: a NATS server that wants a client certificate, a user
@@ -81,7 +82,7 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 	nats.stop()
 	configure(next)
 	nats.start()
-	eventually(t, "the log says why NATS cannot be connected to", func() bool {
+	testkit.Until(t, "the log says why NATS cannot be connected to", func() bool {
 		return strings.Contains(s.log.String(), "authorization violation")
 	})
 	time.Sleep(2 * time.Second) // NATS refuses it several times
@@ -172,7 +173,7 @@ func TestClientCAFileIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, string(foreign))
-	eventually(t, "a certificate of the CA that was taken out is refused", func() bool {
+	testkit.Until(t, "a certificate of the CA that was taken out is refused", func() bool {
 		resp := send("")
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusUnauthorized

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestApplyLocalFiles stores configs whose parts are on the client's disk.
@@ -103,7 +105,7 @@ spec:
 	write(t, filepath.Join(dir, "bad.yaml"), templated+layered("under", "", "{}")+host("m1", "")+host("m2", ", rack: r2"))
 	write(t, filepath.Join(dir, "mended.yaml"), templated+host("m1", ", rack: r1"))
 	_, _, _ = apply("-f", "bad.yaml")
-	eventually(t, "the template fails for a host", func() bool {
+	testkit.Until(t, "the template fails for a host", func() bool {
 		_, notes, code := apply("-f", "bad.yaml")
 		return code == 1 &&
 			strings.Contains(notes, "warning: spec.config: when it was last rendered: 1 of 2 hosts fails: ") &&
@@ -199,7 +201,7 @@ func TestApplyFollowsCorrections(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"top", "made"} {
-			eventually(t, name+" has the warning", func() bool {
+			testkit.Until(t, name+" has the warning", func() bool {
 				return strings.Contains(field(name, ".status.warnings"), "base has an error, and its last good")
 			})
 		}
@@ -210,7 +212,7 @@ func TestApplyFollowsCorrections(t *testing.T) {
 		silent("the layer is corrected in the same apply", apply(base+"---\n"+top+"---\n"+template))
 	}
 	s.kubectl("", "label", "bmh", "node", "rack-")
-	eventually(t, "the template fails", func() bool { return field("made", ".status.phase") == "Error" })
+	testkit.Until(t, "the template fails", func() bool { return field("made", ".status.phase") == "Error" })
 	silent("the host is corrected", apply(host))
 	silent("the host was corrected right before", apply(template))
 }

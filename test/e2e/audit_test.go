@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // auditLine is what the test reads of a line of the trail.
@@ -45,7 +47,7 @@ spec:
 	if _, _, err := s.tryKubectl("", "get", "ignitionconfigs", "--as", "eve"); err == nil {
 		t.Error("eve may read configs")
 	}
-	eventually(t, "the machine has its config", func() bool {
+	testkit.Until(t, "the machine has its config", func() bool {
 		return get(t, s.url("/api/v1/ignition?hostname=x&token=planted-token")).status == 200
 	})
 	want := map[string]func(l *auditLine) bool{

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // bootRack is a rack whose server offers the test's image, and its DHCP server.
@@ -26,7 +28,7 @@ func bootRackWith(t *testing.T, iso func(*testing.T) string, args ...string) *ra
 		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
 	r.apply(bootObjects)
 	for _, image := range []string{"plain", "locked", "web"} {
-		eventually(t, "image "+image+" is ready", func() bool {
+		testkit.Until(t, "image "+image+" is ready", func() bool {
 			return r.kubectl("get", "cdrom", "-n", "rack", image, "-o", "jsonpath={.status.phase}") == "Ready"
 		})
 	}
@@ -142,11 +144,11 @@ func TestBoot(t *testing.T) {
 			if c.host == "two" {
 				state = "Provisioned"
 			}
-			eventually(t, "the status says so", func() bool {
+			testkit.Until(t, "the status says so", func() bool {
 				return r.status(c.host, "state") == state && r.status(c.host, "lastConfig") == "rack/motd" && r.status(c.host,
 					"bootCount") == "1"
 			})
-			eventually(t, "each step is an event", func() bool {
+			testkit.Until(t, "each step is an event", func() bool {
 				events := r.events(c.host)
 				for _, reason := range c.events {
 					if !strings.Contains(events, reason) {
@@ -237,7 +239,7 @@ func TestBootWithAllProtection(t *testing.T) {
 				"GUEST-FILE written by Ignition with "+plantedSecret, "GUEST-COMPLETE", "GUEST-DONE")
 			token := tokenForm.FindString(console)
 			planted.plant(token)
-			eventually(t, "the window is closed", func() bool {
+			testkit.Until(t, "the window is closed", func() bool {
 				return r.status(c.host, "provisioning.closed") != "" && r.status(c.host, "state") == "Provisioned"
 			})
 			if captured := packets(); strings.Contains(captured, plantedSecret) ||
@@ -271,7 +273,7 @@ func (r *rack) capture() (packets func() string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	eventually(r.t, "tcpdump has begun", func() bool {
+	testkit.Until(r.t, "tcpdump has begun", func() bool {
 		_, err := os.Stat(file)
 		return err == nil
 	})
@@ -292,7 +294,7 @@ func TestBootMenu(t *testing.T) {
 	if strings.Contains(console, "rack/locked") {
 		t.Error("it is offered an image with a password")
 	}
-	eventually(t, "it is an event", func() bool {
+	testkit.Until(t, "it is an event", func() bool {
 		return strings.Contains(r.kubectl("get", "events", "-n", "default"), "UnknownHost")
 	})
 }
@@ -327,12 +329,12 @@ func TestBootOnce(t *testing.T) {
 	}
 	installs()
 	boots()
-	eventually(t, "it is provisioned", func() bool { return r.status("one", "state") == "Provisioned" })
+	testkit.Until(t, "it is provisioned", func() bool { return r.status("one", "state") == "Provisioned" })
 	r.server.kill()
 	r.server.restart()
 	boots()
 	boots()
-	eventually(t, "four boots are counted", func() bool { return r.status("one", "bootCount") == "4" })
+	testkit.Until(t, "four boots are counted", func() bool { return r.status("one", "bootCount") == "4" })
 	if events := r.events("one"); !strings.Contains(events, "LocalBoot") {
 		t.Errorf("events: %s", events)
 	}

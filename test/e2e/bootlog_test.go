@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // TestLostBootStatesAreRefused removes the file with what machines have done: none
@@ -19,11 +20,7 @@ func TestLostBootStatesAreRefused(t *testing.T) {
 		"-")
 	eventually := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("not in time: %s", what)
-			}
-		}
+		testkit.Until(t, what, ok)
 	}
 	complete := exec.Command("curl", "-sf", "-X", "POST", s.url("/api/v1/boot-complete"))
 	if out, err := complete.CombinedOutput(); err != nil {

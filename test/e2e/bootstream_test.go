@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"glowplug/internal/testkit"
+
 	"github.com/ProtonMail/go-crypto/openpgp"
 )
 
@@ -136,7 +138,7 @@ func TestBootStream(t *testing.T) {
 	r.apply(streamObjects + config)
 	r.kubectl("wait", "cdrom", "live", "files", "-n", "rack", "--for=condition=UpToDate", "--timeout=60s")
 	for _, name := range []string{"live", "files"} {
-		eventually(t, "image "+name+" is ready", func() bool {
+		testkit.Until(t, "image "+name+" is ready", func() bool {
 			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",
 				"jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
 				"Ready 44.20261101.3.0 3.6.0"
@@ -164,7 +166,7 @@ func TestBootStream(t *testing.T) {
 			if strings.Contains(console, "GUEST-FAILED") {
 				t.Errorf("Ignition failed:\n%s", tail(console, 5000))
 			}
-			eventually(t, "each step is an event", func() bool {
+			testkit.Until(t, "each step is an event", func() bool {
 				events := r.events(c.host)
 				for _, reason := range c.events {
 					if !strings.Contains(events, reason) {
@@ -186,7 +188,7 @@ func TestBootStream(t *testing.T) {
 	write(t, other, string(content)+strings.Repeat("\x00", 2048))
 	r.apply(forged.release("stable", "45.20261115.3.0",
 		map[string]any{"iso": map[string]any{"disk": forged.add("forged.iso", other)}}))
-	eventually(t, "it is refused", func() bool {
+	testkit.Until(t, "it is refused", func() bool {
 		return strings.Contains(r.kubectl("get", "cdrom", "-n", "rack", "live", "-o",
 			"jsonpath={.status.phase} {.status.servedRelease} {.status.errorMessage}"),
 			"Ready 44.20261101.3.0 spec.stream: the file is not taken: its signature is by none of the keys of the keyring")

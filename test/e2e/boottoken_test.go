@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 const tokenObjects = `
@@ -61,7 +63,7 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal, "--audit-log-path", trail)
 	s.kubectl(tokenObjects, "apply", "-f", "-")
 	for _, image := range []string{"plain", "web"} {
-		eventually(t, "image "+image+" is ready", func() bool {
+		testkit.Until(t, "image "+image+" is ready", func() bool {
 			return s.kubectl("", "get", "cdrom", "-n", "rack", image, "-o", "jsonpath={.status.phase}") == "Ready"
 		})
 	}
@@ -110,7 +112,7 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 	if out, err := login(iqn + ":token:" + otherToken); err == nil {
 		t.Errorf("a login with the token of another host:\n%s", out)
 	}
-	eventually(t, "a login with the token", func() bool {
+	testkit.Until(t, "a login with the token", func() bool {
 		out, err := login(iqn + ":token:" + first)
 		return err == nil && out != ""
 	})
@@ -138,7 +140,7 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 	}
 	want("127.0.0.11", "403", ignition+"?token="+first, "the token of an earlier boot")
 	want("127.0.0.11", "200", ignition+"?token="+second, "ignition")
-	eventually(t, "the refused requests are events", func() bool {
+	testkit.Until(t, "the refused requests are events", func() bool {
 		return strings.Contains(s.kubectl("", "get", "events", "-n", "rack", "--field-selector", "reason=TokenRefused"),
 			"the token of an earlier boot")
 	})

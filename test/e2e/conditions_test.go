@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"glowplug/internal/testkit"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
@@ -47,7 +49,7 @@ spec:
 	if a := get(t, s.url("/api/v1/ignition"), "Accept", "*/*"); a.status != 404 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	eventually(t, "the event NoConfig", func() bool {
+	testkit.Until(t, "the event NoConfig", func() bool {
 		return strings.Contains(s.kubectl("", "describe", "-n", "rack", "bmh", "one"), "asks for its ignition config")
 	})
 
@@ -124,7 +126,7 @@ spec: {isoFile: none.iso}
 		"cdrom/missing": status.InProgressStatus,
 	} {
 		var got *status.Result
-		eventually(t, object+" is "+want.String(), func() bool {
+		testkit.Until(t, object+" is "+want.String(), func() bool {
 			var o unstructured.Unstructured
 			if err := json.Unmarshal([]byte(s.kubectl("", "get", object, "-n", "rack", "-o", "json")), &o); err != nil {
 				t.Fatal(err)

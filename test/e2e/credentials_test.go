@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestServersShareCredentials: several servers on one store share one CA and one set of
@@ -33,7 +35,7 @@ func TestServersShareCredentials(t *testing.T) {
 	}
 	for _, at := range []*server{one, two} {
 		for _, of := range []*server{one, two} {
-			eventually(t, "the kubeconfig of each server is valid at each", func() bool { return ask(of.kubeconfig(), at) == nil })
+			testkit.Until(t, "the kubeconfig of each server is valid at each", func() bool { return ask(of.kubeconfig(), at) == nil })
 		}
 	}
 	watch := watchAs(t, adminToken(t, one), two.url("/api/v1/namespaces?watch=true"))
@@ -44,21 +46,21 @@ func TestServersShareCredentials(t *testing.T) {
 	one.terminate()
 	one.restart()
 	for _, at := range []*server{one, two} {
-		eventually(t, "the token that one server has replaced is refused by all", func() bool { return ask(former, at) != nil })
-		eventually(t, "the new token is valid at all", func() bool { return ask(one.kubeconfig(), at) == nil })
+		testkit.Until(t, "the token that one server has replaced is refused by all", func() bool { return ask(former, at) != nil })
+		testkit.Until(t, "the new token is valid at all", func() bool { return ask(one.kubeconfig(), at) == nil })
 	}
 	awaitEnd(t, watch)
 
 	three := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), host: "127.0.0.1", plain: freePort(t),
 		tls: freePort(t), args: []string{"--nats-url", url}}
 	three.launch()
-	eventually(t, "the server with another CA says so", func() bool {
+	testkit.Until(t, "the server with another CA says so", func() bool {
 		return strings.Contains(three.log.String(), "is not that of the other servers of this store")
 	})
 	if a := get(t, three.url("/readyz/credentials")); a.status != http.StatusInternalServerError {
 		t.Errorf("/readyz/credentials of the server with another CA: %d %s", a.status, a.body)
 	}
-	eventually(t, "it answers machines", func() bool { return get(t, three.url("/readyz/boot")).status == http.StatusOK })
+	testkit.Until(t, "it answers machines", func() bool { return get(t, three.url("/readyz/boot")).status == http.StatusOK })
 	three.terminate()
 	for _, name := range []string{"ca.crt", "ca.key"} {
 		content, err := os.ReadFile(filepath.Join(pki, name))
@@ -70,7 +72,7 @@ func TestServersShareCredentials(t *testing.T) {
 		}
 	}
 	three.restart() // and is ready
-	eventually(t, "the server with the copied CA accepts the others' tokens", func() bool {
+	testkit.Until(t, "the server with the copied CA accepts the others' tokens", func() bool {
 		return ask(two.kubeconfig(), three) == nil && ask(three.kubeconfig(), two) == nil
 	})
 
@@ -84,8 +86,8 @@ func TestServersShareCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	eventually(t, "the token of a server that no longer runs is refused", func() bool { return ask(last, one) != nil })
-	eventually(t, "the others are valid", func() bool { return ask(two.kubeconfig(), one) == nil })
+	testkit.Until(t, "the token of a server that no longer runs is refused", func() bool { return ask(last, one) != nil })
+	testkit.Until(t, "the others are valid", func() bool { return ask(two.kubeconfig(), one) == nil })
 }
 
 // TestOwnCertificateIsServed: HTTPS has the certificate of --tls-cert-file, and a renewed one
@@ -110,7 +112,7 @@ func TestOwnCertificateIsServed(t *testing.T) {
 		t.Errorf("the certificate is that of %s", first.Subject)
 	}
 	makeCertificates(t, dir)
-	eventually(t, "the renewed certificate is served", func() bool { return !served().Equal(first) })
+	testkit.Until(t, "the renewed certificate is served", func() bool { return !served().Equal(first) })
 	if out, err := exec.Command(kubectlPath(t), "--kubeconfig", s.kubeconfig(), "get", "bmh").CombinedOutput(); err != nil {
 		t.Errorf("kubectl: %v\n%s", err, out)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 const damageObjects = `
@@ -110,7 +112,7 @@ func TestDamagedMetaFile(t *testing.T) {
 				}
 			}
 			if says, ok := damageSays[c.bucket]; ok {
-				eventually(t, says[0]+" says "+says[1], func() bool {
+				testkit.Until(t, says[0]+" says "+says[1], func() bool {
 					return strings.Contains(get(t, s.admin(says[0])).body, says[1])
 				})
 			}

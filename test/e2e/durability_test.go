@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"glowplug/internal/testkit"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -137,15 +139,15 @@ func TestInformer(t *testing.T) {
 	has := func(name string) func() bool {
 		return func() bool { _, err := lister.ByNamespace("rack").Get(name); return err == nil }
 	}
-	eventually(t, "the informer has the first host", has("before"))
+	testkit.Until(t, "the informer has the first host", has("before"))
 	s.kill()
 	s.restart()
 	create("after")
-	eventually(t, "the informer has the host made after the restart", has("after"))
+	testkit.Until(t, "the informer has the host made after the restart", has("after"))
 	if err := client.Resource(hosts).Namespace("rack").Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the informer saw the deletion", func() bool { return !has("before")() })
+	testkit.Until(t, "the informer saw the deletion", func() bool { return !has("before")() })
 }
 
 // TestSecondServer: the folder of a running server is refused, and its holder named.

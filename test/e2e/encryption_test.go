@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 const plantedSecret = "planted-secret-58c1"
@@ -52,7 +54,7 @@ spec: {bootMACAddress: "52:54:00:00:00:01", bmc: {address: "redfish://bmc", user
 	if out := s.glowplug("rewrite"); out != "all objects are stored with the present key already\n" {
 		t.Error(out)
 	}
-	eventually(t, "the files with the former values are removed", func() bool {
+	testkit.Until(t, "the files with the former values are removed", func() bool {
 		const removed = `msg="removed the files with values of former encryption keys" bucket=`
 		log := s.log.String()
 		return strings.Contains(log, removed+"IGNITIONCONFIGS") && strings.Contains(log, removed+"BAREMETALHOSTS")

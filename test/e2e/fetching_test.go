@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // loot is what an attacker is after: keys of a metadata service.
@@ -73,7 +75,7 @@ spec: {stream: {name: %[1]s, format: pxe}}
 	all := func(want map[string]string) {
 		t.Helper()
 		for name, message := range want {
-			eventually(t, name+" is refused", func() bool {
+			testkit.Until(t, name+" is refused", func() bool {
 				got := s.kubectl("", "get", "cdrom", name, "-o", "jsonpath={.status.phase} {.status.errorMessage}")
 				return strings.HasPrefix(got, "Error ") && strings.Contains(got, message)
 			})

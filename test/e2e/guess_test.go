@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // guessLimit is how many wrong guesses a source has within a minute.
@@ -132,7 +134,7 @@ func TestGuessing(t *testing.T) {
 		return string(out)
 	}
 	for _, name := range []string{"linux", "hidden"} {
-		eventually(t, "the image is ready", func() bool {
+		testkit.Until(t, "the image is ready", func() bool {
 			return kubectl("get", "cdrom", name, "-o", "jsonpath={.status.phase}") == "Ready"
 		})
 	}
@@ -225,11 +227,11 @@ func TestGuessing(t *testing.T) {
 	}
 	goesOn()
 
-	eventually(t, "each source is one event", func() bool {
+	testkit.Until(t, "each source is one event", func() bool {
 		events := kubectl("get", "events", "-A")
 		return strings.Count(events, "ClaimsLimited") == 2 && strings.Count(events, "ImagesLimited") == 2
 	})
-	eventually(t, "each source is one line in the log", func() bool {
+	testkit.Until(t, "each source is one line in the log", func() bool {
 		return strings.Count(s.log.String(), "has reached its limit of guesses") == 4
 	})
 	if metrics := get(t, s.url("/metrics")).body; !strings.Contains(metrics,

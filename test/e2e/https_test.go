@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 const kickstartObjects = `
@@ -74,7 +76,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(config), `"version":"3.3.0"`) {
 		t.Errorf("over HTTPS: %d %s %v", answer.StatusCode, config, err)
 	}
-	eventually(t, "one request is counted, that over HTTPS", func() bool {
+	testkit.Until(t, "one request is counted, that over HTTPS", func() bool {
 		return s.kubectl("", "get", "bmh", "one", "-n", "rack", "-o", "jsonpath={.status.provisioning.fetches}") == "1"
 	})
 
@@ -82,7 +84,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 	if status != "403" || !strings.Contains(body, "to https://127.0.0.1:"+s.tls+"/api/v1/kickstart") {
 		t.Errorf("kickstart: %s %s", status, body)
 	}
-	eventually(t, "the refusal is an event", func() bool {
+	testkit.Until(t, "the refusal is an event", func() bool {
 		out := s.kubectl("", "get", "events", "-n", "rack", "--field-selector", "reason=PlainHTTPRefused")
 		return strings.Contains(out, "a request from 127.0.0.13 over plain HTTP for config rack/el9 was refused")
 	})

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestWipedNATS empties NATS under a server: machines are served from memory, after
@@ -33,7 +35,7 @@ func TestWipedNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	nats.start()
-	eventually(t, "the empty NATS is an alarm", func() bool {
+	testkit.Until(t, "the empty NATS is an alarm", func() bool {
 		return strings.Contains(get(t, s.url("/metrics")).body, "\nglowplug_store_identity_mismatch 1\n")
 	})
 	if log := s.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "glowplug store init") {
@@ -59,14 +61,14 @@ func TestWipedNATS(t *testing.T) {
 
 	s.kill()
 	s.launch()
-	eventually(t, "the server listens", func() bool {
+	testkit.Until(t, "the server listens", func() bool {
 		resp, err := http.Get(s.url("/livez"))
 		if err != nil {
 			return false
 		}
 		return resp.Body.Close() == nil
 	})
-	eventually(t, "the empty NATS is an alarm again", func() bool {
+	testkit.Until(t, "the empty NATS is an alarm again", func() bool {
 		return strings.Contains(get(t, s.url("/metrics")).body, "\nglowplug_store_identity_mismatch 1\n")
 	})
 	if a := get(t, s.url("/api/v1/ignition")); a.status != http.StatusServiceUnavailable ||

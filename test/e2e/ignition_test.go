@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestIgnition boots the real Ignition binary, without a machine: it fetches its
@@ -87,7 +89,7 @@ spec:
 		"ExecStart=/bin/true") {
 		t.Errorf("hello.service: %q", unit)
 	}
-	eventually(t, "the host's status names the config it was served", func() bool {
+	testkit.Until(t, "the host's status names the config it was served", func() bool {
 		return s.kubectl("", "get", "bmh", "-n", "rack", "node", "-o", "jsonpath={.status.lastConfig}") == "rack/worker"
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // isoDir makes an ISO directory with one small image, linux.iso.
@@ -35,7 +37,7 @@ func imageRack(t *testing.T, args ...string) (r *rack, one, two, stranger machin
 	r = newRack(t, append(args, "--iso-dir", isoDir(t))...)
 	r.apply(imageObjects)
 	for _, image := range []string{"private", "locked", "open"} {
-		eventually(t, "image "+image+" is ready", func() bool {
+		testkit.Until(t, "image "+image+" is ready", func() bool {
 			return r.kubectl("get", "cdrom", "-n", "rack", image, "-o", "jsonpath={.status.phase}") == "Ready"
 		})
 	}
@@ -119,7 +121,7 @@ func TestImageAccess(t *testing.T) {
 		t.Errorf("the menu:\n%s", menu)
 	}
 	r.kubectl("patch", "bmh", "-n", "rack", "one", "--type=merge", "-p", `{"spec":{"image":"localboot"}}`)
-	eventually(t, "what is no longer its image is refused", func() bool {
+	testkit.Until(t, "what is no longer its image is refused", func() bool {
 		_, err := one.run("iscsi-inq", "iscsi://"+rackServer+"/"+private+"/0")
 		return err != nil
 	})
@@ -157,11 +159,11 @@ func TestWrongSecrets(t *testing.T) {
 		return r.kubectl("get", "events", "-n", "rack", "-o",
 			`jsonpath={.items[?(@.reason=="LoginRefused")]`+field+`}`)
 	}
-	eventually(t, "the guesses are an event on the image", func() bool {
+	testkit.Until(t, "the guesses are an event on the image", func() bool {
 		return event(".involvedObject.kind") == "ISCSICdrom" && event(".involvedObject.name") == "locked"
 	})
 	looked := 0
-	eventually(t, "each counts", func() bool { // it is written every ten seconds
+	testkit.Until(t, "each counts", func() bool { // it is written every ten seconds
 		looked, _ = strconv.Atoi(event(".count"))
 		return looked > 5
 	})

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestIslandsOutlastCrashes has two servers on one NATS server: the RoleBinding that one of them stores makes an island
@@ -42,7 +44,7 @@ spec:
 	gets := func(when string, status int) {
 		t.Helper()
 		for i, s := range servers {
-			eventually(t, fmt.Sprintf("%s, server %d answers %d", when, i+1, status), func() bool {
+			testkit.Until(t, fmt.Sprintf("%s, server %d answers %d", when, i+1, status), func() bool {
 				got, _ := fetch(t, s.admin("/api/v1/ignition?mac=02:00:00:00:44:01"), "")
 				return got == status
 			})

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // TestKubectl runs every verb that an operator uses; the kubectl helper fails
@@ -118,9 +120,9 @@ func watchOnce(t *testing.T, s *server) func() string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the watch has begun", func() bool { return strings.Contains(out.String(), "ADDED") })
+	testkit.Until(t, "the watch has begun", func() bool { return strings.Contains(out.String(), "ADDED") })
 	return func() string {
-		eventually(t, "the watch saw the end", func() bool { return strings.Contains(out.String(), "DELETED") })
+		testkit.Until(t, "the watch saw the end", func() bool { return strings.Contains(out.String(), "DELETED") })
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return out.String()

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // layersExample is the example of docs/guides/layers.md.
@@ -43,7 +45,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	for _, s := range []*server{one, two} {
-		eventually(t, "the whole is served", served(s, "chronyd.service"))
+		testkit.Until(t, "the whole is served", served(s, "chronyd.service"))
 	}
 	if a := get(t, one.admin("/api/v1/ignition?ip=192.168.70.13&format=raw")); strings.Contains(a.body, "chronyd") ||
 		!strings.Contains(a.body, "variant: fcos") {
@@ -55,7 +57,7 @@ func TestLayers(t *testing.T) {
 
 	one.kubectl(strings.ReplaceAll(example, "chronyd", "first"), "apply", "-f", "-")
 	for _, s := range []*server{one, two} {
-		eventually(t, "a change is served", served(s, "first.service"))
+		testkit.Until(t, "a change is served", served(s, "first.service"))
 	}
 	// Both have seen to it, and it was written once: as it was merged, and with what it
 	// can be given as.
@@ -63,30 +65,30 @@ func TestLayers(t *testing.T) {
 		return one.kubectl("", "get", "ign", "-n", "rack7", "storage-node", "-o",
 			"jsonpath={.status.servable[-1:].versions}") == "3.3.0-3.6.0"
 	}
-	eventually(t, "it is judged", ready)
+	testkit.Until(t, "it is judged", ready)
 	was := versionOf(one, "storage-node")
 
 	two.kill()
 	one.kubectl(strings.ReplaceAll(example, "chronyd", "second"), "apply", "-f", "-")
-	eventually(t, "a change is served by the one that is left", served(one, "second.service"))
-	eventually(t, "it is judged", ready)
+	testkit.Until(t, "a change is served by the one that is left", served(one, "second.service"))
+	testkit.Until(t, "it is judged", ready)
 	if versionOf(one, "storage-node") == was {
 		t.Error("nothing was written for a change")
 	}
 	was = versionOf(one, "storage-node")
 	two.restart()
-	eventually(t, "the change is served by the one that was down", served(two, "second.service"))
+	testkit.Until(t, "the change is served by the one that was down", served(two, "second.service"))
 	if versionOf(two, "storage-node") != was {
 		t.Error("a start has written what was the same")
 	}
 
 	two.kubectl("", "delete", "ign", "-n", "rack7", "base")
-	eventually(t, "what was served is stale", func() bool {
+	testkit.Until(t, "what was served is stale", func() bool {
 		return get(t, one.admin("/api/v1/ignition?ip=192.168.70.13")).header.Get("X-Glowplug-Stale") == "true" &&
 			served(one, "second.service")()
 	})
 	two.kubectl(example, "apply", "-f", "-")
 	for _, s := range []*server{one, two} {
-		eventually(t, "it is mended", served(s, "chronyd.service"))
+		testkit.Until(t, "it is mended", served(s, "chronyd.service"))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 const lossManifest = `
@@ -63,7 +65,7 @@ func TestDamagedFileIsAlarmed(t *testing.T) {
 	if log := s.log.String(); !strings.Contains(log, "object=baremetalhosts/default/lost") {
 		t.Errorf("the log does not name the object:\n%s", tail(log, 2000))
 	}
-	eventually(t, "an event tells", func() bool {
+	testkit.Until(t, "an event tells", func() bool {
 		return strings.Contains(s.kubectl("", "get", "events"), "ObjectLost")
 	})
 	s.kubectl(lossManifest, "apply", "-f", "-")

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 const (
@@ -58,7 +60,7 @@ func (m machine) leaves() { m.rack.ip("-n", m.name, "link", "set", "eth0", "down
 // has waits until the server has a hardware address for an address.
 func (r *rack) has(addr, mac string) {
 	r.t.Helper()
-	eventually(r.t, addr+" is at "+mac, func() bool {
+	testkit.Until(r.t, addr+" is at "+mac, func() bool {
 		out, _ := exec.Command("ip", "-n", r.name, "neigh", "show", addr).CombinedOutput()
 		return strings.Contains(string(out), mac)
 	})
@@ -66,14 +68,14 @@ func (r *rack) has(addr, mac string) {
 
 func (r *rack) wantEvent(host, reason string) {
 	r.t.Helper()
-	eventually(r.t, "host "+host+" has the event "+reason, func() bool { return strings.Contains(r.events(host), reason) })
+	testkit.Until(r.t, "host "+host+" has the event "+reason, func() bool { return strings.Contains(r.events(host), reason) })
 }
 
 // wantWarning has the request of a client be a warning in the log.
 func (r *rack) wantWarning(client string) {
 	r.t.Helper()
 	line := "level=WARN msg=request endpoint=kickstart method=GET client=" + client
-	eventually(r.t, "the log has "+line, func() bool { return strings.Contains(r.server.log.String(), line) })
+	testkit.Until(r.t, "the log has "+line, func() bool { return strings.Contains(r.server.log.String(), line) })
 }
 
 // TestBootSourceClaims is a machine on the server's network that claims to be a host
@@ -105,7 +107,7 @@ spec: {external: {portal: 192.168.10.1, iqn: "iqn.2000-02.com.mikrotik:cdrom-cor
 					t.Errorf("boot-complete?%s: %s %s", claim, status, body)
 				}
 			}
-			eventually(t, "the installation goes on", func() bool { return r.status("victim", "state") == "Provisioning" })
+			testkit.Until(t, "the installation goes on", func() bool { return r.status("victim", "state") == "Provisioning" })
 			if status, body := victim.curl("/ipxe"); status != "200" || !strings.Contains(body, "host rack/victim") {
 				t.Errorf("the victim boots: %s %s", status, body)
 			}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // rack is a bridge in a network namespace of its own, the server on it, and
@@ -163,7 +165,7 @@ func TestRack(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the refused claims are events on the host", func() bool {
+	testkit.Until(t, "the refused claims are events on the host", func() bool {
 		out, _ := exec.Command("ip", "netns", "exec", r.name, kubectlPath(t), "--kubeconfig", r.server.kubeconfig(),
 			"get", "events", "-A").CombinedOutput()
 		return strings.Contains(string(out), "ClaimRefused") && strings.Contains(string(out), "UnknownHost")

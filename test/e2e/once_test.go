@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // durableWithin is the promise of docs/internals/reliability.md for what decides the next boot: kill -9
@@ -58,7 +60,7 @@ spec:
 		boots(m, "exit")
 		boots(m, "exit")
 	}
-	eventually(t, "all are provisioned after two boots", func() bool {
+	testkit.Until(t, "all are provisioned after two boots", func() bool {
 		for n := range machines {
 			if host := fmt.Sprint("h", n); r.status(host, "state") != "Provisioned" || r.status(host, "bootCount") != "2" {
 				return false

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // iscsiModule is QEMU's initiator.
@@ -94,7 +96,7 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 	// An argument for which the old place of the file has no room.
 	long := "x=" + strings.Repeat("y", 1940)
 	s.kubectl("", "patch", "cdrom", "linux", "--type=merge", "-p", `{"spec":{"defaultKernelArgs":false,"kernelArgs":["`+long+`"]}}`)
-	eventually(t, "the new argument is set", func() bool {
+	testkit.Until(t, "the new argument is set", func() bool {
 		return strings.Contains(s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.kernelArgsApplied}"), long)
 	})
 	moved, movedTo := filepath.Join(dir, "moved.iso"), filepath.Join(dir, "moved")
@@ -145,12 +147,12 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 		"exit 1\n") {
 		t.Errorf("the script:\n%s", script)
 	}
-	eventually(t, "the script's event", func() bool {
+	testkit.Until(t, "the script's event", func() bool {
 		return strings.Contains(events(), "ImageUnavailable 1 ") && strings.Contains(events(), reason)
 	})
 
 	state := func() string { return s.kubectl("", "get", "bmh", "one", "-o", "jsonpath={.status.state}") }
-	eventually(t, "the state", func() bool { return state() == "Error" })
+	testkit.Until(t, "the state", func() bool { return state() == "Error" })
 
 	// A machine that comes all the same, with a script of before.
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
@@ -162,17 +164,17 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 		!strings.Contains(body, reason) {
 		t.Errorf("over HTTP: %d %s", status, body)
 	}
-	eventually(t, "the login and the download as events", func() bool {
+	testkit.Until(t, "the login and the download as events", func() bool {
 		return strings.Contains(events(),
 			"ImageUnavailable 3 ")
 	})
 
 	s.kubectl("", "patch", "bmh", "one", "--type=merge", "-p", `{"spec":{"kernelArgs":["x=y"]}}`)
-	eventually(t, "a script that boots", func() bool {
+	testkit.Until(t, "a script that boots", func() bool {
 		_, script := fetch(t, s.url("/ipxe"), "")
 		return strings.Contains(script, "sanboot iscsi:")
 	})
-	eventually(t, "the state", func() bool { return state() == "Booting" })
+	testkit.Until(t, "the state", func() bool { return state() == "Booting" })
 }
 
 // TestForcedDeletion takes an image away from a machine that reads it: not without
@@ -199,7 +201,7 @@ spec: {isoFile: linux.iso, defaultKernelArgs: false}
 		t.Fatal(err)
 	}
 	defer func() { _ = reader.Process.Kill(); _ = reader.Wait() }()
-	eventually(t, "a session", func() bool { return strings.Contains(s.log.String(), "session began") })
+	testkit.Until(t, "a session", func() bool { return strings.Contains(s.log.String(), "session began") })
 	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux"); err == nil || !strings.Contains(stderr,
 		"it is being read by") {
 		t.Errorf("%v: %s", err, stderr)
@@ -208,7 +210,7 @@ spec: {isoFile: linux.iso, defaultKernelArgs: false}
 		"--grace-period=0"); err != nil { // it warns, always
 		t.Errorf("%v: %s", err, stderr)
 	}
-	eventually(t, "the end of the session", func() bool {
+	testkit.Until(t, "the end of the session", func() bool {
 		return strings.Contains(s.log.String(),
 			"the sessions of a deleted image were ended")
 	})

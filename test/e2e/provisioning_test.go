@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // rackConfig is a config for all hosts of the namespace rack.
@@ -92,7 +94,7 @@ func TestConfigsAreServedInTheWindowAlone(t *testing.T) {
 	if status, body := s.from("127.0.0.33", http.MethodGet, ignition+"?mac=52-54-00-00-00-01"); status != "200" {
 		t.Errorf("%s %s", status, body)
 	}
-	eventually(t, "the second client is an event", func() bool {
+	testkit.Until(t, "the second client is an event", func() bool {
 		out := s.kubectl("", "get", "events", "-n", "rack", "--field-selector", "reason=SecondClient")
 		return strings.Contains(out, "the config was served to 127.0.0.33, after 127.0.0.11")
 	})
@@ -100,12 +102,12 @@ func TestConfigsAreServedInTheWindowAlone(t *testing.T) {
 	if metrics := get(t, s.admin("/metrics")).body; !strings.Contains(metrics, counted) {
 		t.Error("the second client is not counted")
 	}
-	eventually(t, "the status shows the use of the window", func() bool {
+	testkit.Until(t, "the status shows the use of the window", func() bool {
 		return s.kubectl("", "get", "bmh", "one", "-n", "rack", "-o",
 			"jsonpath={.status.provisioning.fetches} {.status.provisioning.clients}") == `2 ["127.0.0.11","127.0.0.33"]`
 	})
 
-	eventually(t, "the window of the other host ends", func() bool {
+	testkit.Until(t, "the window of the other host ends", func() bool {
 		status, _ := s.from("127.0.0.12", http.MethodGet, ignition)
 		return status == "403"
 	})

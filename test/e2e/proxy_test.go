@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // proxy runs nginx on this machine before an address, and returns its URL.
@@ -39,7 +41,7 @@ http {
 // awaitListener waits until a server listens.
 func awaitListener(t *testing.T, address string) {
 	t.Helper()
-	eventually(t, "somebody listens at "+address, func() bool {
+	testkit.Until(t, "somebody listens at "+address, func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return false
@@ -167,7 +169,7 @@ func TestAdminListenerServesItsOwnUserOnly(t *testing.T) {
 			if err != nil || !refused {
 				t.Errorf("another user: %v %s", err, out)
 			}
-			eventually(t, "the log has a line of it", func() bool {
+			testkit.Until(t, "the log has a line of it", func() bool {
 				return strings.Contains(c.server.log.String(), `msg="a credential was refused"`)
 			})
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // TestJetStreamQuota fills an account of an external NATS: writes are refused with
@@ -53,7 +54,7 @@ func strangerFills(t *testing.T, s *server, natsURL string) {
 	for i := range 20 {
 		createConfigMap(t, s, fmt.Sprint("kept-", i), 100)
 	}
-	eventually(t, "the ballast is whole", func() bool {
+	testkit.Until(t, "the ballast is whole", func() bool {
 		_, ballast, _ := strings.Cut(get(t, s.url("/metrics")).body, "\nglowplug_store_ballast_bytes ")
 		ballast, _, _ = strings.Cut(ballast, "\n")
 		bytes, err := strconv.ParseFloat(ballast, 64)
@@ -136,7 +137,7 @@ func fillAndEmpty(t *testing.T, s *server) {
 		len(list.Items) > 0 {
 		t.Errorf("%d objects are left", len(list.Items))
 	}
-	eventually(t, "writes are taken again", func() bool {
+	testkit.Until(t, "writes are taken again", func() bool {
 		return request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type",
 			"application/json").status == http.StatusCreated
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // TestRequestsOfOneSourceAreBounded: a source that sends requests as fast as it can is refused after those that it
@@ -81,7 +83,7 @@ func TestRequestsOfOneSourceAreBounded(t *testing.T) {
 		}
 	}
 	const line = "its source sends too many"
-	eventually(t, "the log says so", func() bool { return strings.Contains(s.log.String(), line) })
+	testkit.Until(t, "the log says so", func() bool { return strings.Contains(s.log.String(), line) })
 	if n := strings.Count(s.log.String(), line); n > 20 {
 		t.Errorf("the log has %d lines", n)
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // TestReadinessOfBootsWhileTheStoreIsAway: a server that answers machines from
@@ -14,7 +16,7 @@ func TestReadinessOfBootsWhileTheStoreIsAway(t *testing.T) {
 	s := &server{t: t, host: "127.0.0.1", dir: t.TempDir() + "/data", plain: freePort(t), tls: freePort(t),
 		args: []string{"--nats-url", "nats://127.0.0.1:" + nats.port}}
 	s.launch()
-	eventually(t, "the server listens although NATS is away", func() bool {
+	testkit.Until(t, "the server listens although NATS is away", func() bool {
 		resp, err := http.Get(s.url("/livez"))
 		if err != nil {
 			return false

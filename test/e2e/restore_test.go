@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestExportAndRestoreAreComplete does what docs/guides/operations.md shows under "Back up and restore": it exports
@@ -55,7 +57,7 @@ func TestExportAndRestoreAreComplete(t *testing.T) {
 	for name, target := range targets {
 		t.Run(name, func(t *testing.T) {
 			run(target, blocks[1])
-			eventually(t, "everything is compiled and rendered", func() bool {
+			testkit.Until(t, "everything is compiled and rendered", func() bool {
 				return !strings.Contains(target.kubectl("", "get", "ign", "-A"), "Pending")
 			})
 			before, after := exported(t, source), exported(t, target)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestRolesWithKubectl: the commands of kubectl for roles work as on Kubernetes.
@@ -19,7 +21,7 @@ func TestRolesWithKubectl(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "the built-in roles are there", func() bool {
+	testkit.Until(t, "the built-in roles are there", func() bool {
 		out, _, err := s.tryKubectl("", "get", "clusterrolebindings", "-o", "name")
 		return err == nil && strings.Contains(out, "system:discovery")
 	})
@@ -145,7 +147,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: vic}
 `, "apply", "-f", "-")
 	const rendered = "/api/v1/namespaces/rack-a/ignitionconfigs/over/rendered"
-	eventually(t, "the config is merged", func() bool {
+	testkit.Until(t, "the config is merged", func() bool {
 		out, _, err := s.tryKubectl("", "get", "--raw", rendered)
 		return err == nil && strings.Contains(out, secret)
 	})
@@ -169,7 +171,7 @@ subjects:
 		`{"spec":{"layers":null,"config":"variant: nonsense\n"}}`); err != nil {
 		t.Fatal(out, err)
 	}
-	eventually(t, "the former merge is served", func() bool {
+	testkit.Until(t, "the former merge is served", func() bool {
 		out, _, err := s.tryKubectl("", "get", "--raw", rendered)
 		return err == nil && strings.Contains(out, secret)
 	})

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestSecretsWithKubectl: kubectl makes and shows Secrets as on Kubernetes.
@@ -92,7 +94,7 @@ func TestCredentialsOfASecret(t *testing.T) {
 	}
 	r.kubectl("create", "secret", "generic", "chap", "-n", "rack", "--type=kubernetes.io/basic-auth",
 		"--from-literal=username=rack", "--from-literal=password="+plantedSecret)
-	eventually(t, "a login with the credentials of the Secret", func() bool {
+	testkit.Until(t, "a login with the credentials of the Secret", func() bool {
 		_, err := one.run("iscsi-inq", with(plantedSecret))
 		return err == nil
 	})
@@ -139,12 +141,12 @@ spec: {bootMACAddress: "52:54:00:00:00:01", ip: 127.0.0.1}
 		t.Fatal(stderr)
 	}
 	ask := func(header ...string) answer { return get(t, s.url("/api/v1/ignition"), header...) }
-	eventually(t, "the missing Secret is named", func() bool {
+	testkit.Until(t, "the missing Secret is named", func() bool {
 		a := ask()
 		return a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "there is no Secret rack-a/join")
 	})
 	s.kubectl("", "create", "secret", "generic", "join", "-n", "rack-a", "--from-literal=token="+plantedSecret)
-	eventually(t, "the value is served", func() bool { return strings.Contains(ask().body, plantedSecret) })
+	testkit.Until(t, "the value is served", func() bool { return strings.Contains(ask().body, plantedSecret) })
 	older := ask("Accept", "application/vnd.coreos.ignition+json;version=3.2.0")
 	if older.status != http.StatusOK || !strings.Contains(older.body, plantedSecret) ||
 		!strings.Contains(older.body, "3.2.0") {
@@ -155,10 +157,10 @@ spec: {bootMACAddress: "52:54:00:00:00:01", ip: 127.0.0.1}
 	if a := ask(); !strings.Contains(a.body, "second-"+plantedSecret) {
 		t.Errorf("the changed value is not served at once: %s", a.body)
 	}
-	eventually(t, "the status has the boot", func() bool {
+	testkit.Until(t, "the status has the boot", func() bool {
 		return s.kubectl("", "get", "bmh", "node-1", "-n", "rack-a", "-o", "jsonpath={.status.lastConfigHash}") != ""
 	})
-	eventually(t, "the built-in roles are there", func() bool {
+	testkit.Until(t, "the built-in roles are there", func() bool {
 		_, _, err := s.tryKubectl("", "create", "rolebinding", "vic", "-n", "rack-a", "--clusterrole=view", "--user=vic")
 		return err == nil
 	})

@@ -285,15 +285,3 @@ func tail(s string, n int) string {
 	}
 	return s
 }
-
-// eventually polls until ok or the time is over.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("still not after 15 s: %s", what)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestTheURLOfTheServerInATemplate: a template is served with the URL of --http-url, after a restart with that of the
@@ -39,7 +41,7 @@ spec: {bootMACAddress: "52:54:00:00:00:01", ip: 127.0.0.1}
 	served := func(url string) string {
 		t.Helper()
 		var a answer
-		eventually(t, "the template is served with "+url, func() bool {
+		testkit.Until(t, "the template is served with "+url, func() bool {
 			a = get(t, s.url("/api/v1/ignition"))
 			return a.status == http.StatusOK && strings.Contains(a.body, `"source":"`+url+`/assets/tool"`)
 		})

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // TestFullDisk fills the disk under the store: writes are refused at once,
@@ -46,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a write succeeds after room was made", func() bool {
+	testkit.Until(t, "a write succeeds after room was made", func() bool {
 		return request(t, "POST", list, object, "Content-Type", "application/json").status == http.StatusCreated
 	})
 	s.kubectl("", "delete", "bmh", "-n", "g10", "server-1")
@@ -61,7 +63,7 @@ func TestExternalNATS(t *testing.T) {
 	one := &server{t: t, dir: filepath.Join(t.TempDir(), "one"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
 		args: shared}
 	one.launch()
-	eventually(t, "the server listens although NATS is away", func() bool {
+	testkit.Until(t, "the server listens although NATS is away", func() bool {
 		resp, err := http.Get(one.url("/livez"))
 		if err != nil {
 			return false
@@ -110,12 +112,12 @@ func TestExternalNATS(t *testing.T) {
 		t.Errorf("a read of whatever is known while NATS is away: %d", a.status)
 	}
 	nats.start()
-	eventually(t, "a write succeeds once NATS is back", func() bool {
+	testkit.Until(t, "a write succeeds once NATS is back", func() bool {
 		_, _, err := one.tryKubectl(configFor("b"), "replace", "-f", "-")
 		return err == nil
 	})
 	for _, s := range []*server{one, two} {
-		eventually(t, "the new config is served", func() bool {
+		testkit.Until(t, "the new config is served", func() bool {
 			return strings.Contains(get(t, s.url("/api/v1/ignition")).body, "/etc/b")
 		})
 	}
@@ -136,7 +138,7 @@ func TestNATSWithSmallMessagesIsRefused(t *testing.T) {
 	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
 		args: []string{"--nats-url", "nats://127.0.0.1:" + nats.port}}
 	s.launch()
-	eventually(t, "the reason and the remedy", func() bool {
+	testkit.Until(t, "the reason and the remedy", func() bool {
 		resp, err := http.Get(s.url("/readyz/nats"))
 		if err != nil {
 			return false
@@ -201,7 +203,7 @@ func (n *natsServer) start() {
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}
-	eventually(n.t, "nats-server listens", func() bool {
+	testkit.Until(n.t, "nats-server listens", func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+n.port)
 		if err != nil {
 			return false

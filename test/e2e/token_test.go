@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // glowplug runs a command of the program with the admin's kubeconfig and returns its standard output.
@@ -44,7 +46,7 @@ func TestTokensWithKubectl(t *testing.T) {
 	if out := s.kubectl("", "create", "serviceaccount", "ci", "-n", "rack-a"); out != "serviceaccount/ci created\n" {
 		t.Error(out)
 	}
-	eventually(t, "the built-in roles are there", func() bool {
+	testkit.Until(t, "the built-in roles are there", func() bool {
 		_, _, err := s.tryKubectl("", "create", "rolebinding", "ci", "-n", "rack-a", "--clusterrole=edit",
 			"--serviceaccount=rack-a:ci")
 		return err == nil
@@ -58,7 +60,7 @@ func TestTokensWithKubectl(t *testing.T) {
 			"https://127.0.0.1:" + s.tls, "--insecure-skip-tls-verify", "--token", token}, args...)...).CombinedOutput()
 		return string(out), err
 	}
-	eventually(t, "the token is accepted", func() bool { _, err := as("get", "bmh", "-n", "rack-a"); return err == nil })
+	testkit.Until(t, "the token is accepted", func() bool { _, err := as("get", "bmh", "-n", "rack-a"); return err == nil })
 	for _, c := range []struct{ args, want string }{
 		{"auth whoami", "system:serviceaccount:rack-a:ci"},
 		{"auth whoami", "[system:serviceaccounts system:serviceaccounts:rack-a system:authenticated]"},
@@ -96,17 +98,17 @@ func TestTokensSurviveAKill(t *testing.T) {
 	kept := strings.TrimSpace(s.glowplug("token", "create", "ci", "--role", "edit", "-n", "rack-a"))
 	s.kill()
 	s.restart()
-	eventually(t, "a token that was shown is accepted", func() bool {
+	testkit.Until(t, "a token that was shown is accepted", func() bool {
 		return s.withToken(kept, "/api/v1") == http.StatusOK
 	})
 	revoked := strings.TrimSpace(s.glowplug("token", "create", "bot", "-n", "rack-a", "--ttl", "1h"))
-	eventually(t, "the other token is accepted", func() bool { return s.withToken(revoked, "/api/v1") == http.StatusOK })
+	testkit.Until(t, "the other token is accepted", func() bool { return s.withToken(revoked, "/api/v1") == http.StatusOK })
 	if out := s.glowplug("token", "revoke", "--account", "bot", "-n", "rack-a"); !strings.HasSuffix(out, " revoked\n") {
 		t.Error(out)
 	}
 	s.kill()
 	s.restart()
-	eventually(t, "the kept token is loaded", func() bool { return s.withToken(kept, "/api/v1") == http.StatusOK })
+	testkit.Until(t, "the kept token is loaded", func() bool { return s.withToken(kept, "/api/v1") == http.StatusOK })
 	if got := s.withToken(revoked, "/api/v1"); got != http.StatusUnauthorized {
 		t.Errorf("a revoked token after a kill: %d", got)
 	}
@@ -130,19 +132,19 @@ func TestTokensOfAllServers(t *testing.T) {
 	one := start(t, "--nats-url", url, "--pki-dir", pki)
 	two := start(t, "--nats-url", url, "--pki-dir", pki)
 	token := strings.TrimSpace(one.glowplug("token", "create", "ci", "--role", "view", "-A"))
-	eventually(t, "the token is accepted by all", func() bool {
+	testkit.Until(t, "the token is accepted by all", func() bool {
 		return one.withToken(token, "/api/v1/baremetalhosts") == http.StatusOK &&
 			two.withToken(token, "/api/v1/baremetalhosts") == http.StatusOK
 	})
 	watch := watchAs(t, token, two.url("/api/v1/baremetalhosts?watch=true"))
 	one.glowplug("token", "revoke", "--account", "ci")
-	eventually(t, "the token is refused by all", func() bool {
+	testkit.Until(t, "the token is refused by all", func() bool {
 		return one.withToken(token, "/api/v1") == http.StatusUnauthorized &&
 			two.withToken(token, "/api/v1") == http.StatusUnauthorized
 	})
 	awaitEnd(t, watch)
 	former := adminToken(t, one)
-	eventually(t, "the admin token is accepted by all", func() bool {
+	testkit.Until(t, "the admin token is accepted by all", func() bool {
 		return two.withToken(former, "/api/v1") == http.StatusOK
 	})
 	one.glowplug("token", "rotate-admin", "--data-dir", one.dir)
@@ -151,7 +153,7 @@ func TestTokensOfAllServers(t *testing.T) {
 		t.Fatal("the admin token is the former one")
 	}
 	for _, at := range []*server{one, two} {
-		eventually(t, "the former admin token is refused by all, and the new one accepted", func() bool {
+		testkit.Until(t, "the former admin token is refused by all, and the new one accepted", func() bool {
 			return at.withToken(former, "/api/v1") == http.StatusUnauthorized &&
 				at.withToken(current, "/api/v1") == http.StatusOK
 		})

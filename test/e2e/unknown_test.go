@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // TestUnknownMachines: 200 machines that nobody knows are 200 objects, which outlast a kill,
@@ -22,11 +24,11 @@ func TestUnknownMachines(t *testing.T) {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 	lines := func() int { return strings.Count(s.kubectl("", "get", "um", "-o", "json"), `"product": "R640"`) }
-	eventually(t, "each machine is an object", func() bool { return lines() == 200 })
-	eventually(t, "a request without a hardware address joins its machine", func() bool {
+	testkit.Until(t, "each machine is an object", func() bool { return lines() == 200 })
+	testkit.Until(t, "a request without a hardware address joins its machine", func() bool {
 		return strings.Contains(s.kubectl("", "get", "um", "52-54-00-00-01-06", "-o", "wide"), "ipxe,ignition")
 	})
-	eventually(t, "describe shows its events", func() bool {
+	testkit.Until(t, "describe shows its events", func() bool {
 		return strings.Contains(s.kubectl("", "describe", "um", "52-54-00-00-01-06"), "UnknownHost")
 	})
 	s.kill()
@@ -39,7 +41,7 @@ func TestUnknownMachines(t *testing.T) {
 	if err != nil || string(out) != "baremetalhost/node-7 created\n" {
 		t.Errorf("%v: %s", err, out)
 	}
-	eventually(t, "it is gone", func() bool { return lines() == 199 })
+	testkit.Until(t, "it is gone", func() bool { return lines() == 199 })
 	if body := string(get(t, s.admin("/metrics")).body); !strings.Contains(body, "\nglowplug_unknown_machines 199\n") {
 		t.Error("the metric does not count them")
 	}

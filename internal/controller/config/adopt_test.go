@@ -8,6 +8,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/testkit"
 )
 
 // TestConfigPutIntoTheBucketByHandIsCompiled: what another program writes into the bucket
@@ -26,7 +27,7 @@ func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 		if _, err := bucket.PutString(t.Context(), "g10/"+name, value); err != nil {
 			t.Fatal(err)
 		}
-		await(t, func() bool { return told(name) })
+		testkit.Until(t, "it comes to pass", func() bool { return told(name) })
 	}
 	const source = `variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/NAME\n      contents: {inline: x}\n`
 	object := func(name, rest string) string {
@@ -37,7 +38,7 @@ func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 
 	// One without a status.
 	put("new", object("new", ""))
-	await(t, func() bool { return s.holds("new", "/etc/new") && s.stored("new").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("new", "/etc/new") && s.stored("new").Status.Phase == v1.PhaseReady })
 	if c := s.stored("new"); c.UID == "" || c.CreationTimestamp.IsZero() || c.Generation == 0 ||
 		c.Status.ObservedGeneration != c.Generation {
 		t.Errorf("%+v", c.ObjectMeta)
@@ -49,15 +50,15 @@ func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	put("edited", strings.Replace(string(entry.Value()), "inline: old", "inline: new", 1))
-	await(t, func() bool { return s.holds("edited", "data:,new") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("edited", "data:,new") })
 	put("forged", object("forged",
 		`,"status":{"phase":"Ready","configHash":"sha256:00"},"compiled":{"artifact":"e30=","hash":"sha256:00","generation":0}`))
-	await(t, func() bool { return s.holds("forged", "/etc/forged") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("forged", "/etc/forged") })
 	// What cannot be used says why.
 	put("broken", strings.Replace(object("broken", ""), "variant: fcos", "variant: none", 1))
-	await(t, func() bool { return s.fails("broken", "variant") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.fails("broken", "variant") })
 	put("invalid", strings.Replace(object("invalid", ""), `"format":"butane"`, `"format":"toml"`, 1))
-	await(t, func() bool { return s.fails("invalid", "spec.format") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.fails("invalid", "spec.format") })
 	put("odd", strings.Replace(object("odd", `,"status":{"hosts":{"total":"many"}}`), `"name":"odd"`, `"name":7`, 1))
 	// Its own writes do not count as those of another program.
 	s.put(over("new", "again"))
@@ -79,5 +80,5 @@ func TestConfigPutIntoTheBucketWhileNoServerRanIsCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startOn(t, storeOn(t, js, false))
-	await(t, func() bool { return s.holds("x", "3.4.0") && s.stored("x").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("x", "3.4.0") && s.stored("x").Status.Phase == v1.PhaseReady })
 }

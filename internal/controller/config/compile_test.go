@@ -16,12 +16,13 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/testkit"
 )
 
 func TestStatusNamesWhatIsInTheWay(t *testing.T) {
 	s := start(t)
 	s.put(plain("x", "variant: fcos\nversion: 1.5.0\nkernel_arguments: {should_exist: [quiet]}\n"))
-	await(t, func() bool { return len(s.stored("x").Status.Servable) > 0 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(s.stored("x").Status.Servable) > 0 })
 	blocked := []string{"$.kernelArguments: it is a field of spec 3.3.0 and later"}
 	want := []v1.ServableVersions{
 		{Versions: "2.0.0-2.4.0", BlockedBy: blocked}, {Versions: "3.0.0-3.2.0", BlockedBy: blocked},
@@ -43,7 +44,7 @@ func TestCompiledAsItIsWritten(t *testing.T) {
 		got.Compiled.Generation != 1 || status.ErrorMessage != "" {
 		t.Errorf("%+v", status)
 	}
-	await(t, func() bool { return len(s.stored("x").Status.Servable) > 0 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(s.stored("x").Status.Servable) > 0 })
 	if all := s.stored("x").Status.Servable; len(all) != 2 || all[0].Versions != "2.0.0-2.4.0" || len(all[0].BlockedBy) > 0 ||
 		all[1].Versions != "3.0.0-3.6.0" {
 		t.Errorf("%+v", all)
@@ -105,7 +106,7 @@ func TestSlowSourceIsFinishedInTheBackground(t *testing.T) {
 	selected.Spec.Selector.Default = true
 	s.put(selected)
 	close(gate)
-	await(t, func() bool { return s.stored("x").Status.Phase == v1.PhaseReady && s.events.all() != "" })
+	testkit.Until(t, "it comes to pass", func() bool { return s.stored("x").Status.Phase == v1.PhaseReady && s.events.all() != "" })
 	if got := s.stored("x"); got.Status.CompiledGeneration != 2 || got.Compiled == nil {
 		t.Errorf("%+v", got.Status)
 	}
@@ -167,7 +168,7 @@ func TestPendingIsResumedByTheNextServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startOn(t, store)
-	await(t, func() bool { return s.stored("x").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.stored("x").Status.Phase == v1.PhaseReady })
 }
 
 func TestCompilersAreBounded(t *testing.T) {
@@ -186,13 +187,13 @@ func TestCompilersAreBounded(t *testing.T) {
 			t.Errorf("the phase is %s", phase)
 		}
 	}
-	await(t, func() bool { return int(calls.Load()) >= slots })
+	testkit.Until(t, "it comes to pass", func() bool { return int(calls.Load()) >= slots })
 	if int(calls.Load()) != slots {
 		t.Errorf("%d compilations at a time, want %d", calls.Load(), slots)
 	}
 	close(gate)
 	for i := range slots + 2 {
-		await(t, func() bool { return s.stored("x"+string(rune('a'+i))).Status.Phase == v1.PhaseReady })
+		testkit.Until(t, "it comes to pass", func() bool { return s.stored("x"+string(rune('a'+i))).Status.Phase == v1.PhaseReady })
 	}
 }
 
@@ -203,7 +204,7 @@ func TestWorkIsCounted(t *testing.T) {
 	})
 	s.put(plain("x", goodSource))
 	s.put(plain("y", badSource))
-	await(t, func() bool { return len(s.stored("x").Status.Servable) > 0 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(s.stored("x").Status.Servable) > 0 })
 	for name, want := range map[string]int{"glowplug_compile_duration_seconds": 2,
 		"glowplug_controller_reconciles_total": 1} {
 		if n, err := testutil.GatherAndCount(registry, name); err != nil || n < want {

@@ -194,15 +194,6 @@ func (r *recorder) all() string {
 	return strings.Join(r.reasons, ", ")
 }
 
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come to pass")
-		}
-	}
-}
-
 const (
 	goodSource = "variant: fcos\nversion: 1.5.0\n"
 	badSource  = "variant: fcos\nversion: 1.5.0\nstorrage: {}\n"

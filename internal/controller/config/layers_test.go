@@ -10,6 +10,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/testkit"
 )
 
 // holds reports whether what a config is served as has all of the texts, and whether its
@@ -83,7 +84,7 @@ func TestChangeOfALayerReachesEveryConfigAbove(t *testing.T) {
 	s.put(over("base", "two"))
 	for i := range n {
 		name := fmt.Sprintf("x%d", i)
-		await(t, func() bool {
+		testkit.Until(t, "it comes to pass", func() bool {
 			status := s.stored(name).Status
 			return s.holds(name, "data:,two", "/etc/mid", "/etc/x") && status.Phase == v1.PhaseReady &&
 				len(status.Servable) > 0 &&
@@ -126,15 +127,15 @@ func TestLayersThatCannotBeMerged(t *testing.T) {
 	broken := over("base", "one")
 	broken.Spec.Config = badSource
 	s.put(broken)
-	await(t, func() bool { return s.fails("x", "base has no compiled result: x → base; base: line 3:1") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.fails("x", "base has no compiled result: x → base; base: line 3:1") })
 	// It comes right, and so does what is above.
 	s.put(over("base", "one"))
-	await(t, func() bool { return s.holds("x", "/etc/base") && s.stored("x").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("x", "/etc/base") && s.stored("x").Status.Phase == v1.PhaseReady })
 	good := s.stored("x")
 
 	// It breaks again: its last good compilation is used, with a warning.
 	s.put(broken)
-	await(t, func() bool { return len(s.stored("x").Status.Warnings) == 1 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(s.stored("x").Status.Warnings) == 1 })
 	if x := s.stored("x"); x.Status.Phase != v1.PhaseReady || x.Compiled.Hash != good.Compiled.Hash ||
 		!x.Status.Layers[0].Stale || x.Status.LastCompiled != good.Status.LastCompiled ||
 		!strings.Contains(x.Status.Warnings[0], "base has an error, and its last good compilation is used; base: line 3:1") {
@@ -148,13 +149,13 @@ func TestLayersThatCannotBeMerged(t *testing.T) {
 	// Deleted, it is missing; what was served is served.
 	was := s.stored("x")
 	s.delete("base")
-	await(t, func() bool { return s.fails("x", "there is no config base") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.fails("x", "there is no config base") })
 	if x := s.stored("x"); x.Compiled.Hash != was.Compiled.Hash || x.Status.ConfigHash != was.Compiled.Hash ||
 		len(x.Status.Layers) != 1 {
 		t.Errorf("%+v", x.Status)
 	}
 	s.put(over("base", "new"))
-	await(t, func() bool { return s.holds("x", "data:,new") && s.stored("x").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("x", "data:,new") && s.stored("x").Status.Phase == v1.PhaseReady })
 
 	// A source of its own that does not compile: nothing is merged, and it is served as it was.
 	bad := over("x", "mine", "base")
@@ -176,14 +177,14 @@ func TestCauseOfALayerChanges(t *testing.T) {
 	s.put(over("base", "one"))
 	s.put(over("mid", "mid", "base"))
 	s.put(over("top", "mine", "mid"))
-	await(t, func() bool { return s.stored("top").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.stored("top").Status.Phase == v1.PhaseReady })
 	warns := func(text string) func() bool {
 		return func() bool { return strings.Contains(strings.Join(s.stored("top").Status.Warnings, "\n"), text) }
 	}
 	s.delete("base")
-	await(t, warns("there is no config base"))
+	testkit.Until(t, "it comes to pass", warns("there is no config base"))
 	s.put(plain("base", badSource))
-	await(t, warns("base has no compiled result"))
+	testkit.Until(t, "it comes to pass", warns("base has no compiled result"))
 }
 
 func TestCirclesOfLayers(t *testing.T) {
@@ -195,8 +196,8 @@ func TestCirclesOfLayers(t *testing.T) {
 		"b")).Status.ErrorMessage; message != "spec.layers: the layers go in a circle: a → b → a" {
 		t.Errorf("%q", message)
 	}
-	await(t, func() bool { return s.fails("b", "the layers go in a circle: b → a → b") })
-	await(t, func() bool { return len(s.stored("x").Status.Warnings) == 1 && s.stored("x").Status.Layers[0].Stale })
+	testkit.Until(t, "it comes to pass", func() bool { return s.fails("b", "the layers go in a circle: b → a → b") })
+	testkit.Until(t, "it comes to pass", func() bool { return len(s.stored("x").Status.Warnings) == 1 && s.stored("x").Status.Layers[0].Stale })
 	if !s.holds("a", "data:,a") || s.holds("a", "anew") || !s.holds("b", "/etc/a", "/etc/b") ||
 		!s.holds("x", "/etc/a", "/etc/b", "/etc/x") {
 		t.Error("what was served is not served any more")
@@ -204,7 +205,7 @@ func TestCirclesOfLayers(t *testing.T) {
 	s.rest("a", "b", "x")
 	s.put(over("a", "anew"))
 	for _, name := range []string{"a", "b", "x"} {
-		await(t, func() bool { return s.holds(name, "anew") && s.stored(name).Status.Phase == v1.PhaseReady })
+		testkit.Until(t, "it comes to pass", func() bool { return s.holds(name, "anew") && s.stored(name).Status.Phase == v1.PhaseReady })
 	}
 	if s.stored("x").Status.Warnings != nil {
 		t.Errorf("%q", s.stored("x").Status.Warnings)
@@ -223,13 +224,13 @@ func TestDepthOfLayers(t *testing.T) {
 	// One more at the bottom, and the top of the rest is too high.
 	s.put(over("lower", "lower"))
 	s.put(over("l0", "bottom", "lower"))
-	await(t, func() bool { return s.fails("l16", "more than 16 layers") && s.holds("l15", "/etc/lower") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.fails("l16", "more than 16 layers") && s.holds("l15", "/etc/lower") })
 	s.put(over("l0", "other"))
-	await(t, func() bool { return s.holds("l16", "other") && s.stored("l16").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("l16", "other") && s.stored("l16").Status.Phase == v1.PhaseReady })
 	// A change goes all the way up.
 	s.put(over("l17", "x", "l15"))
 	s.put(over("l0", "last"))
-	await(t, func() bool { return s.holds("l17", "data:,last") && s.holds("l16", "data:,last") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("l17", "data:,last") && s.holds("l16", "data:,last") })
 }
 
 func TestLayersOfTheNamespaceAlone(t *testing.T) {
@@ -272,11 +273,11 @@ func TestLayersThatChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startOn(t, store)
-	await(t, func() bool { return s.holds("x", "data:,two") && s.holds("same", "data:,two") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("x", "data:,two") && s.holds("same", "data:,two") })
 	b := startOn(t, store) // a second server on the same store
 	s.put(over("base", "three"))
-	await(t, func() bool { return b.holds("x", "data:,three") && b.holds("same", "data:,three") })
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool { return b.holds("x", "data:,three") && b.holds("same", "data:,three") })
+	testkit.Until(t, "it comes to pass", func() bool {
 		return len(b.stored("same").Status.Servable) > 0 && len(b.stored("x").Status.Servable) > 0
 	})
 	was := b.rest("x", "same")
@@ -303,7 +304,7 @@ func TestLayerThatIsCompiledForTheFirstTime(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	close(gate)
-	await(t, func() bool { return s.holds("x", "/etc/base") && s.stored("x").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.holds("x", "/etc/base") && s.stored("x").Status.Phase == v1.PhaseReady })
 }
 
 // TestLargeLayersAreMergedInTheBackground: a writer does not wait for them.
@@ -311,7 +312,7 @@ func TestLargeLayersAreMergedInTheBackground(t *testing.T) {
 	s := start(t)
 	s.put(over("base", strings.Repeat("x", 2*maxMergedAtOnce)))
 	s.put(over("x", "mine", "base"))
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		status := s.stored("x").Status
 		return s.holds("x", "/etc/base") && status.Phase == v1.PhaseReady && len(status.Servable) > 0
 	})
@@ -323,7 +324,7 @@ func TestConfidentialArtifacts(t *testing.T) {
 	s := start(t)
 	expect := func(step, name string, want bool) {
 		t.Helper()
-		await(t, func() bool { return s.stored(name).Compiled.Confidential == want })
+		testkit.Until(t, "it comes to pass", func() bool { return s.stored(name).Compiled.Confidential == want })
 		if got := s.stored(name).Compiled.Confidential; got != want {
 			t.Errorf("%s: %s is confidential: %t", step, name, got)
 		}
@@ -351,6 +352,6 @@ func TestConfidentialArtifacts(t *testing.T) {
 	s.put(template)
 	expect("a template", "template", true)
 	s.put(templated("template", "{{ .Nonsense"))
-	await(t, func() bool { return s.stored("template").Status.ErrorMessage != "" })
+	testkit.Until(t, "it comes to pass", func() bool { return s.stored("template").Status.ErrorMessage != "" })
 	expect("the former template is served", "template", true)
 }

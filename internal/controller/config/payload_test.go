@@ -11,6 +11,7 @@ import (
 	"glowplug/internal/domain/report"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/testkit"
 )
 
 // startSmall starts over a NATS server that takes messages of 1 MiB.
@@ -53,12 +54,12 @@ func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
 		s.put(grown(name, 200_000))
 	}
 	s.put(over("top", "mine", "one", "two"))
-	await(t, func() bool { return s.stored("top").Status.Phase == v1.PhaseReady })
+	testkit.Until(t, "it comes to pass", func() bool { return s.stored("top").Status.Phase == v1.PhaseReady })
 	was := s.stored("top")
 	for _, name := range []string{"one", "two"} {
 		s.put(grown(name, 420_000))
 	}
-	await(t, func() bool { return s.refused("top") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.refused("top") })
 	now := s.stored("top")
 	if !s.stale("top") {
 		t.Error("machines are not told that it is an older one")
@@ -74,7 +75,7 @@ func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
 	if err := nats.conn.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		s.queue.Enqueue(advance("top")) // as after a minute
 		return s.stored("top").Status.Phase == v1.PhaseReady && len(s.stored("top").Compiled.Artifact) > 800_000
 	})
@@ -101,7 +102,7 @@ func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 		t.Fatalf("the phase is %s", phase)
 	}
 	close(slow)
-	await(t, func() bool { return s.refused("x") })
+	testkit.Until(t, "it comes to pass", func() bool { return s.refused("x") })
 	if !s.stale("x") {
 		t.Error("machines are not told that it is an older one")
 	}
@@ -114,7 +115,7 @@ func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 	if err := nats.conn.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		s.queue.Enqueue(advance("x"))
 		return s.stored("x").Status.Phase == v1.PhaseReady
 	})

@@ -21,6 +21,7 @@ import (
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image"
 	"glowplug/internal/logs/logstest"
+	"glowplug/internal/testkit"
 )
 
 // secret is what a metadata service, or the server's own API, would answer.
@@ -191,7 +192,7 @@ func TestDigestsAreNotTold(t *testing.T) {
 		}
 		tellsNothing(t, s.ErrorMessage)
 	}
-	await(t, func() bool { return strings.Count(lines(), "its SHA-256 is not") >= 2 })
+	testkit.Until(t, "it comes to pass", func() bool { return strings.Count(lines(), "its SHA-256 is not") >= 2 })
 	tellsNothing(t, lines())
 	for _, via := range m.asked() {
 		if via != "1.1 glowplug" {
@@ -301,7 +302,7 @@ func TestSecretsOfAnEarlierRelease(t *testing.T) {
 	if got, err := k.readFile(ref, "", coreos.Kernel); err == nil {
 		t.Errorf("a machine is given %q: %+v", got, s)
 	}
-	await(t, func() bool { _, err := os.Stat(filepath.Join(folder, "kernel."+is)); return os.IsNotExist(err) })
+	testkit.Until(t, "it comes to pass", func() bool { _, err := os.Stat(filepath.Join(folder, "kernel."+is)); return os.IsNotExist(err) })
 }
 
 // TestNoISO has a server, and somebody who uploads, give a page instead of an ISO image,
@@ -355,9 +356,9 @@ func TestModes(t *testing.T) {
 	url := k.serve()
 	k.create("up", v1.ISCSICdromSpec{})
 	cutUpload(t, url+"up/iso", img, 0, 250*sector)
-	await(t, func() bool { return offset(t, url+"up/iso") == 250*sector })
+	testkit.Until(t, "it comes to pass", func() bool { return offset(t, url+"up/iso") == 250*sector })
 	half := k.create("half", m.spec())
-	await(t, func() bool { return k.counter("glowplug_images_received_bytes_total") >= 350*sector })
+	testkit.Until(t, "it comes to pass", func() bool { return k.counter("glowplug_images_received_bytes_total") >= 350*sector })
 	k.modes(2) // .part of both, and what is known of them
 	close(hold)
 	k.phase(half, v1.PhaseReady)

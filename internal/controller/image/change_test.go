@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/image"
+	"glowplug/internal/testkit"
 )
 
 // overwrite writes over a file in pieces, from its end to its beginning, without a
@@ -90,7 +91,7 @@ func TestImageOverwrittenInPlaceIsNotMixed(t *testing.T) {
 	if !bytes.Equal(k.read(ref), second) {
 		t.Error("a new disk is not of the new file")
 	}
-	await(t, func() bool { return slices.Contains(k.events.reasons(), "ImageOverwritten") })
+	testkit.Until(t, "it comes to pass", func() bool { return slices.Contains(k.events.reasons(), "ImageOverwritten") })
 }
 
 // TestNoEventWithoutReaders: a file that was overwritten while nobody read it is a new image,
@@ -112,7 +113,7 @@ func TestNoEventWithoutReaders(t *testing.T) {
 		t.Error("the file has changed, and a disk of the former content is given")
 	}
 	k.reaches(ref, "SECOND", func(s v1.ISCSICdromStatus) bool { return s.VolumeID == "SECOND" })
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		d, err := k.lib.Disk(ref, nil)
 		if err == nil {
 			d.Release()
@@ -157,7 +158,7 @@ func TestTouchedImage(t *testing.T) {
 			if err := c.touch(filepath.Join(k.dir, "a.iso")); err != nil {
 				t.Fatal(err)
 			}
-			await(t, func() bool { err = d.Check(); return !errors.Is(err, image.ErrChanging) })
+			testkit.Until(t, "it comes to pass", func() bool { err = d.Check(); return !errors.Is(err, image.ErrChanging) })
 			b := make([]byte, len(content))
 			_, readErr := d.ReadAt(b, 0)
 			switch {

@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/image"
+	"glowplug/internal/testkit"
 )
 
 // mirror is a web server with one image and bad habits.
@@ -148,7 +149,7 @@ func TestDownload(t *testing.T) {
 				t.Errorf("left over: %v", left)
 			}
 			k.restart()
-			await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+			testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 			if got := m.asked(); len(got) != len(c.ranges) {
 				t.Errorf("downloaded again after a restart: %q", got)
 			}
@@ -207,7 +208,7 @@ func TestDownloadsThatFail(t *testing.T) {
 			if strings.Contains(s.ErrorMessage, "secret") || strings.Contains(s.ErrorMessage, "the body of") {
 				t.Errorf("%q tells too much", s.ErrorMessage)
 			}
-			await(t, func() bool { return len(m.asked()) >= 2 }) // it tries again
+			testkit.Until(t, "it comes to pass", func() bool { return len(m.asked()) >= 2 }) // it tries again
 			if s.SHA256 != digestOf(good) || !bytes.Equal(k.read(ref), good) {
 				t.Errorf("the good image was harmed: %+v", s)
 			}
@@ -245,7 +246,7 @@ func TestDownloadThatBeginsAnewAgainAndAgain(t *testing.T) {
 	began := time.Now()
 	k.create("a", m.spec())
 	tries := func() float64 { return k.counter("glowplug_images_transfers_total") }
-	await(t, func() bool { return tries() >= 9 })
+	testkit.Until(t, "it comes to pass", func() bool { return tries() >= 9 })
 	// The pauses after them double from a millisecond, but for a quarter.
 	if took := time.Since(began); took < 180*time.Millisecond {
 		t.Errorf("nine tries in %v", took)
@@ -286,7 +287,7 @@ func TestDownloadGoesOnAfterARestart(t *testing.T) {
 	defer close(hold)
 	k := newKit(t)
 	ref := k.create("a", m.spec())
-	await(t, func() bool { return k.counter("glowplug_images_received_bytes_total") == 100*sector })
+	testkit.Until(t, "it comes to pass", func() bool { return k.counter("glowplug_images_received_bytes_total") == 100*sector })
 	if s := k.status(ref); s.Phase != v1.PhaseUploading {
 		t.Errorf("%+v", s)
 	}
@@ -308,14 +309,14 @@ func TestDownloadEndsWithItsObject(t *testing.T) {
 	}, well)
 	k := newKit(t)
 	ref := k.create("a", m.spec())
-	await(t, func() bool { return k.counter("glowplug_images_received_bytes_total") > 0 })
+	testkit.Until(t, "it comes to pass", func() bool { return k.counter("glowplug_images_received_bytes_total") > 0 })
 	k.delete(ref)
 	<-ended
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*"))
 		return len(left) == 0
 	})
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		k.ctl.mu.Lock()
 		defer k.ctl.mu.Unlock()
 		return len(k.lib.Refs()) == 0 && len(k.ctl.states) == 0

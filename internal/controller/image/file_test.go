@@ -21,6 +21,7 @@ import (
 	"glowplug/internal/image"
 	"glowplug/internal/image/imagetest"
 	"glowplug/internal/logs/logstest"
+	"glowplug/internal/testkit"
 )
 
 func TestFileBecomesReady(t *testing.T) {
@@ -58,7 +59,7 @@ func TestFileBecomesReady(t *testing.T) {
 	if err != nil || !bytes.Equal(on, img) {
 		t.Error("the file was written to")
 	}
-	await(t, func() bool { return slices.Equal(k.events.reasons(), []string{"ImageReady"}) })
+	testkit.Until(t, "it comes to pass", func() bool { return slices.Equal(k.events.reasons(), []string{"ImageReady"}) })
 }
 
 // TestStatusShowsArchitectures: the architectures that are found in a file are in its status.
@@ -283,7 +284,7 @@ func TestFileWrittenInPlace(t *testing.T) {
 		t.Error("a disk of a file that was written to is given out")
 	}
 	k.reaches(ref, "SECOND", func(s v1.ISCSICdromStatus) bool { return s.VolumeID == "SECOND" })
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 }
 
 // release releases a disk, if it is one.
@@ -327,7 +328,7 @@ func TestDigestIsReadOnce(t *testing.T) {
 	}
 	k.restart()
 	for _, ref := range refs {
-		await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+		testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	}
 	if n := k.counter("glowplug_images_hashed_bytes_total"); n != 0 {
 		t.Errorf("%v bytes were hashed after a restart", n)
@@ -453,7 +454,7 @@ func TestStrays(t *testing.T) {
 	var log logstest.Buffer
 	k.change = append(k.change, func(_ *Controller, o *kitOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	k.restart()
-	await(t, func() bool { return strings.Contains(log.String(), "folders=[stray] count=1 bytes=102400") })
+	testkit.Until(t, "it comes to pass", func() bool { return strings.Contains(log.String(), "folders=[stray] count=1 bytes=102400") })
 	if _, err := os.Stat(filepath.Join(k.dir, image.OwnDir, "stray", "image.iso")); err != nil {
 		t.Error(err)
 	}

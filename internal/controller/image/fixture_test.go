@@ -296,15 +296,6 @@ func (r *recorder) reasons() []string {
 	return append([]string(nil), r.all...)
 }
 
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come to pass")
-		}
-	}
-}
-
 // serve gives the upload handler an address.
 func (k *kit) serve() string {
 	k.t.Helper()

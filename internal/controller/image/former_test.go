@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/image"
+	"glowplug/internal/testkit"
 )
 
 // A kernel that comes back for the image that its boot loader had gets that one.
@@ -39,7 +40,7 @@ func TestReadersThatComeBack(t *testing.T) {
 	}
 	login("iqn.one")
 	k.move(c, "2", disk(young, b.URL))
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		d, err := k.lib.Disk(ref, nil)
 		defer release(d)
 		return err == nil && bytes.Equal(readDisk(t, d), young)
@@ -73,7 +74,7 @@ func TestPinOutlivesDigests(t *testing.T) {
 	}
 	c.publish("2", disk(young, b.URL))
 	k.start()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	s := k.reaches(ref, "ready", func(s v1.ISCSICdromStatus) bool { return s.Phase == v1.PhaseReady })
 	if s.Release != "1" || s.ServedRelease != "1" || !bytes.Equal(k.read(ref), old) || len(b.asked()) > 0 {
 		t.Errorf("%+v", s)
@@ -108,7 +109,7 @@ func TestTwoServers(t *testing.T) {
 	c.publish("2", disk(isoImage("LATER", 50*sector, 2), m.URL))
 	other.start()
 	t.Cleanup(func() { other.stop() })
-	await(t, func() bool { return len(m.asked()) == 2 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(m.asked()) == 2 })
 	// Each server writes its status in turn, and sees that of the other.
 	for _, each := range []*kit{k, other} {
 		if _, err := each.ctl.Reconcile(t.Context(), ref); err != nil {
@@ -118,14 +119,14 @@ func TestTwoServers(t *testing.T) {
 	before := k.revision(ref)
 	fence := k.create("fence", v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.9", IQN: "iqn.x"}})
 	k.phase(fence, v1.PhaseReady)
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		return other.lib.Cdrom(fence) != nil && k.ctl.runtime.Pending()+other.ctl.runtime.Pending() == 0
 	})
 	if after := k.revision(ref); after != before {
 		t.Errorf("the status was written from %s to %s", before, after)
 	}
 	close(hold)
-	await(t, func() bool { d, err := other.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := other.lib.Disk(ref, nil); release(d); return err == nil })
 	if s := k.status(ref); s.Release != "1" || !bytes.Equal(other.read(ref), img) {
 		t.Errorf("%+v", s)
 	}
@@ -143,7 +144,7 @@ func TestReadersOfAnotherServer(t *testing.T) {
 	other := &kit{t: t, dir: k.dir, store: k.store, change: k.change}
 	other.start()
 	t.Cleanup(func() { other.stop() })
-	await(t, func() bool { d, err := other.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := other.lib.Disk(ref, nil); release(d); return err == nil })
 	d, err := k.lib.Disk(ref, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +152,7 @@ func TestReadersOfAnotherServer(t *testing.T) {
 	d.Subscribe(v1.Subscriber{Name: "g10/node1", InitiatorIQN: "iqn.x"})
 	inUse := func(k *kit, want ...string) {
 		t.Helper()
-		await(t, func() bool { return slices.Equal(k.lib.InUse(ref), want) })
+		testkit.Until(t, "it comes to pass", func() bool { return slices.Equal(k.lib.InUse(ref), want) })
 	}
 	inUse(k, "g10/node1 (iqn.x)")
 	inUse(other, "g10/node1 (iqn.x)")

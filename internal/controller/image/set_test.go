@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image"
+	"glowplug/internal/testkit"
 )
 
 // pxe returns a set of files and a server that has them.
@@ -104,7 +105,7 @@ func TestPXE(t *testing.T) {
 		t.Errorf("the initramfs of one release with the root of another: %v", err)
 	}
 	k.restart() // nor after a restart
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		got, err := k.readFile(ref, "", coreos.Initramfs)
 		return err == nil && bytes.Equal(got, one.files[coreos.Initramfs])
 	})
@@ -129,7 +130,7 @@ func TestPXE(t *testing.T) {
 		}
 	}
 	two.mu.Unlock()
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		files, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "*.*"))
 		return len(files) == 4 // three and the manifest
 	})
@@ -141,7 +142,7 @@ func TestPXE(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.start()
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		got, err := k.readFile(ref, "", coreos.Kernel)
 		if err == nil && !bytes.Equal(got, two.files[coreos.Kernel]) {
 			t.Fatal("a changed kernel is served")
@@ -160,12 +161,12 @@ func TestISOBecomesPXE(t *testing.T) {
 	c.publish("1", p.release()...)
 	k.update(ref, func(cdrom *v1.ISCSICdrom) { cdrom.Spec.Stream.Format = v1.FormatPXE })
 	k.reaches(ref, "a set", func(s v1.ISCSICdromStatus) bool { return len(s.Files) == 3 && s.Phase == v1.PhaseReady })
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", image.ReceivedFile))
 		return len(left) == 0
 	})
 	k.delete(ref)
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*"))
 		return len(left) == 0
 	})

@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/image/download"
+	"glowplug/internal/testkit"
 )
 
 // signed returns a keyring, and the signature by its key.
@@ -80,7 +81,7 @@ func TestSignatures(t *testing.T) {
 				d.Release()
 				t.Error("it is served all the same")
 			}
-			await(t, func() bool { return k.counter("glowplug_images_transfers_total") >= 2 })
+			testkit.Until(t, "it comes to pass", func() bool { return k.counter("glowplug_images_transfers_total") >= 2 })
 			want := 1
 			if f.Signature == "" {
 				want = 0 // nothing that comes could be right
@@ -117,8 +118,8 @@ func TestKeyringGivenLater(t *testing.T) {
 	use = keys
 	c.publish("1", f)
 	k.start()
-	await(t, func() bool { return len(m.asked()) == 2 })
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { return len(m.asked()) == 2 })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	s := k.reaches(ref, "looked at", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" })
 	if s.Phase != v1.PhaseReady || !bytes.Equal(k.read(ref), img) {
 		t.Errorf("%+v", s)
@@ -127,7 +128,7 @@ func TestKeyringGivenLater(t *testing.T) {
 		t.Error("files that nobody has signed are served")
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if got := m.asked(); len(got) != 2 {
 		t.Errorf("asked for again: %q", got)
 	}

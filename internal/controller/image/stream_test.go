@@ -20,6 +20,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image"
+	"glowplug/internal/testkit"
 )
 
 // catalogue is the releases of one stream, "stable".
@@ -117,7 +118,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("it was read again: %v bytes", n)
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if got := good.asked(); len(got) != 1 {
 		t.Errorf("downloaded again: %q", got)
 	}
@@ -154,12 +155,12 @@ func TestPinnedStaysAndFollowTakes(t *testing.T) {
 		t.Errorf("pinned has moved: %+v", s)
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(pinned, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(pinned, nil); release(d); return err == nil })
 	if s := k.status(pinned); !served("1")(s) {
 		t.Errorf("pinned has moved: %+v", s)
 	}
 	// What is open of the older one goes.
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		files, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "*.iso"))
 		return len(files) == 2
 	})
@@ -248,7 +249,7 @@ func TestReleasesThatFail(t *testing.T) {
 			if !bytes.Equal(k.read(ref), good) {
 				t.Error("the good image was harmed")
 			}
-			await(t, func() bool { return slices.Contains(k.events.reasons(), "ReleaseFailed") })
+			testkit.Until(t, "it comes to pass", func() bool { return slices.Contains(k.events.reasons(), "ReleaseFailed") })
 			s = k.reaches(fresh, "failed", func(s v1.ISCSICdromStatus) bool {
 				return s.Phase == v1.PhaseError && strings.Contains(s.ErrorMessage, c.want)
 			})
@@ -337,7 +338,7 @@ func TestStreamGoesOnAfterARestart(t *testing.T) {
 			s.Download.Total == int64(len(img)) &&
 			s.Download.File == coreos.Disk && s.Download.Release == "1"
 	})
-	await(t, func() bool { return k.counter("glowplug_images_received_bytes_total") == 100*sector })
+	testkit.Until(t, "it comes to pass", func() bool { return k.counter("glowplug_images_received_bytes_total") == 100*sector })
 	k.restart()
 	k.phase(ref, v1.PhaseReady)
 	if got := m.asked(); !slices.Equal(got, []string{"", "bytes=204800-"}) {
@@ -372,7 +373,7 @@ func TestStreamsThatAreAway(t *testing.T) {
 	read = false
 	mu.Unlock()
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if s := k.status(ref); s.Release != "1" || s.Phase != v1.PhaseReady {
 		t.Errorf("%+v", s)
 	}
@@ -471,7 +472,7 @@ func TestReleaseWithoutRoomForItsArguments(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	tries := k.counter("glowplug_images_transfers_total")
-	await(t, func() bool { return k.counter("glowplug_images_transfers_total") >= tries+3 })
+	testkit.Until(t, "it comes to pass", func() bool { return k.counter("glowplug_images_transfers_total") >= tries+3 })
 	if asked := second.asked(); len(asked) != 1 {
 		t.Errorf("it was downloaded %d times", len(asked))
 	}

@@ -19,6 +19,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/image"
 	"glowplug/internal/image/download"
+	"glowplug/internal/testkit"
 )
 
 func TestUpload(t *testing.T) {
@@ -50,7 +51,7 @@ func TestUpload(t *testing.T) {
 		t.Errorf("HEAD: %v", resp.Header)
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if n := k.counter("glowplug_images_hashed_bytes_total"); n != 0 {
 		t.Errorf("an upload was read again after a restart: %v bytes", n)
 	}
@@ -69,7 +70,7 @@ func TestUpload(t *testing.T) {
 	}
 	folder := filepath.Dir(s.ISOPath)
 	k.delete(ref)
-	await(t, func() bool { _, err := os.Stat(folder); return os.IsNotExist(err) })
+	testkit.Until(t, "it comes to pass", func() bool { _, err := os.Stat(folder); return os.IsNotExist(err) })
 	if !bytes.Equal(readDisk(t, d), img) {
 		t.Error("an open disk has changed")
 	}
@@ -129,14 +130,14 @@ func TestUploadGoesOn(t *testing.T) {
 	}
 	img := isoImage("NEXT", 600*sector, 2)
 	cutUpload(t, url, img, 0, 250*sector)
-	await(t, func() bool { return offset(t, url) == 250*sector })
+	testkit.Until(t, "it comes to pass", func() bool { return offset(t, url) == 250*sector })
 	if s := k.status(ref); s.Phase != v1.PhaseReady || s.VolumeID != "GOOD" || !bytes.Equal(k.read(ref), good) {
 		t.Errorf("a broken upload harms the good image: %+v", s)
 	}
 
 	var resp *http.Response
 	var body []byte
-	await(t, func() bool { // until the server knows that it was cut off
+	testkit.Until(t, "it comes to pass", func() bool { // until the server knows that it was cut off
 		resp, body = send(t, http.MethodPut, url+"?offset=7", bytes.NewReader(img[7:]))
 		wantStatus(t, resp, body, http.StatusConflict)
 		return resp.Header.Get("Retry-After") == ""
@@ -277,13 +278,13 @@ func TestSecondUploadOfTheSame(t *testing.T) {
 			}
 			first <- err
 		}()
-		await(t, func() bool { return k.status(ref).Phase == v1.PhaseUploading })
+		testkit.Until(t, "it comes to pass", func() bool { return k.status(ref).Phase == v1.PhaseUploading })
 	}
 	begun()
 	// While bytes arrive, another client is refused; when they stop, it may upload.
 	var resp *http.Response
 	var body []byte
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		resp, body = send(t, http.MethodPut, url, bytes.NewReader(img))
 		if resp.StatusCode == http.StatusConflict {
 			wantStatus(t, resp, body, http.StatusConflict)
@@ -345,7 +346,7 @@ func TestUploadEndsWithTheServer(t *testing.T) {
 		answered <- resp.StatusCode
 	}()
 	part := filepath.Join(k.dir, image.OwnDir, "*", partName+".part")
-	await(t, func() bool { // all that comes has come
+	testkit.Until(t, "it comes to pass", func() bool { // all that comes has come
 		found, _ := filepath.Glob(part)
 		if len(found) == 0 {
 			return false
@@ -391,7 +392,7 @@ func TestUploadOfDeleted(t *testing.T) {
 	if code := <-answered; code != http.StatusConflict {
 		t.Errorf("answered %d", code)
 	}
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*"))
 		return len(left) == 0
 	})

@@ -37,6 +37,7 @@ import (
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -182,11 +183,7 @@ func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtime.Obj
 
 func (s *site) await(what string, done func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("waited 20 s for %s", what)
-		}
-	}
+	testkit.Until(s.t, what, done)
 }
 
 func (s *site) send(method, path, contentType string, body any) {

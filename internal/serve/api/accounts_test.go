@@ -19,6 +19,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/tokens"
+	"glowplug/internal/testkit"
 )
 
 const (
@@ -65,11 +66,7 @@ func (a *accounts) code(token, path string) int {
 
 func (a *accounts) await(what string, condition func() bool) {
 	a.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			a.t.Fatalf("still not: %s", what)
-		}
-	}
+	testkit.Until(a.t, what, condition)
 }
 
 // records returns the records of the namespace.

@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/audit"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/testkit"
 )
 
 // audited starts an API with an audit trail, and returns the events of its file, and its text. A
@@ -121,7 +122,7 @@ func TestEachRequestIsAudited(t *testing.T) {
 		before, _ := trail()
 		a.do(step.method, step.path, step.body, append([]string{"X-Forwarded-For", "203.0.113.66"}, step.header...)...)
 		var got []string
-		await(t, func() bool { // the end of a watch or of a large body is after that of the answer
+		testkit.Until(t, "it comes to pass", func() bool { // the end of a watch or of a large body is after that of the answer
 			events, _ := trail()
 			got = nil
 			for i := range events[len(before):] {

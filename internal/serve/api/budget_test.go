@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"glowplug/internal/budget"
+	"glowplug/internal/testkit"
 )
 
 // bounded is an API with budgets of these sizes.
@@ -83,7 +84,7 @@ func TestRequestsBeyondTheBudgetAreRefused(t *testing.T) {
 	for _, c := range steps[:4] {
 		a.must(c.whole, c.method, c.path, c.body, header(c.method)...)
 	}
-	await(t, func() bool { return requests.Stats().Used == 0 })
+	testkit.Until(t, "it comes to pass", func() bool { return requests.Stats().Used == 0 })
 }
 
 // TestUnreadWatchesAreEnded: watches whose clients do not read are ended for those

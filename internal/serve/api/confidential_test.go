@@ -16,6 +16,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/testkit"
 )
 
 const hidden = "hunter2hunter2"
@@ -296,7 +297,7 @@ func TestResultsOfConfidentialLayers(t *testing.T) {
 	over := config("over", goodSource)
 	over.Spec.Layers = []v1.LayerReference{{Name: "secret"}}
 	a.must(http.StatusCreated, "POST", configs, over)
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		return a.do("GET", configs+"/over/rendered", nil).code == http.StatusOK
 	})
 	a.must(http.StatusForbidden, "GET", configs+"/over/rendered", nil, as("vic")...)

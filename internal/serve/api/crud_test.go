@@ -17,6 +17,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/testkit"
 )
 
 func TestStatusCodes(t *testing.T) {
@@ -182,7 +183,7 @@ func TestWatchAndInformer(t *testing.T) {
 		}
 	}
 	a.must(http.StatusCreated, "POST", hosts, host("two"))
-	await(t, func() bool { _, err := lister.ByNamespace("g10").Get("two"); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { _, err := lister.ByNamespace("g10").Get("two"); return err == nil })
 }
 
 // TestArming: a new value of the annotation that arms a host is kept with its time, which a client

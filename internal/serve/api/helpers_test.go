@@ -288,15 +288,6 @@ func (a *api) must(code int, method, path string, body any, header ...string) an
 	return out
 }
 
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come to pass")
-		}
-	}
-}
-
 const (
 	configs = "/api/v1/namespaces/g10/ignitionconfigs"
 	hosts   = "/api/v1/namespaces/g10/baremetalhosts"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/testkit"
 )
 
 // slowTemplate takes nearly all steps that a template may take for a host.
@@ -42,7 +43,7 @@ func TestSlowTemplatesDelayNoWrite(t *testing.T) {
 		t.Errorf("the write warns: %q", got)
 	}
 	// Nothing is left at work that others would wait for.
-	await(t, func() bool { return a.server.impacts.turns.Stats().Used == 0 })
+	testkit.Until(t, "it comes to pass", func() bool { return a.server.impacts.turns.Stats().Used == 0 })
 	meter := a.server.impacts.meters.get("", time.Now())
 	meter.spend(-4 * maxBalance)
 	got = impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("2"))))

@@ -19,6 +19,7 @@ import (
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/testkit"
 )
 
 // startPredicting returns an API that predicts the impact of writes, with a host x that receives the
@@ -34,7 +35,7 @@ func startPredicting(t *testing.T) *api {
 	if got := a.must(http.StatusCreated, "POST", configs, selecting("c", motd("1"))); len(got.warnings) > 0 {
 		t.Errorf("a config for a host that had none: %q", got.warnings)
 	}
-	await(t, func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "c"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "c"}) != nil })
 	return a
 }
 
@@ -150,7 +151,7 @@ func (a *api) addDisk(t *testing.T) {
 	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"hardware":{"storage":[{"name":"/dev/sdb",
 		"sizeBytes":1073741824,"partitionTable":"none","content":{"type":"ext4","label":"data"}}]}}}`,
 		"Content-Type", "application/merge-patch+json")
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		h := a.server.opts.Inventory.View().Host(snapshot.Ref{Namespace: "g10", Name: "x"})
 		return h != nil && h.Hardware != 0
 	})
@@ -190,7 +191,7 @@ func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
 	if got := impactsIn(a.must(http.StatusCreated, "POST", configs, joining)); !slices.Equal(got, []string{unserved}) {
 		t.Errorf("a template without its Secret: %q", got)
 	}
-	await(t, func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
 	write := func(value string) {
 		inSecrets.Observer().Put(kvstore.Item{Key: "g10/join", Value: []byte(`{"data":{"token":"` + value + `"}}`)})
 	}
@@ -248,7 +249,7 @@ func TestAnotherKeyOfTheSameValueChangesNothing(t *testing.T) {
 		"storage: {files: [{path: /etc/join, contents: {inline: '{{ secret \"join\" .Labels.rack }}'}}]}\n")
 	joining.Spec.Template = true
 	a.must(http.StatusCreated, "POST", configs, joining)
-	await(t, func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
 	for rack, want := range map[string][]string{
 		"2": {}, "3": {"impact on 1 of 1 hosts: other contents of the config (g10/x)"},
 	} {
@@ -519,7 +520,7 @@ func TestAPendingImageIsNoWarning(t *testing.T) {
 	if got := a.must(http.StatusCreated, "POST", cdroms, cdrom("live")); len(got.warnings) > 0 {
 		t.Errorf("an image: %q", got.warnings)
 	}
-	await(t, func() bool { return inv.View().Image(snapshot.Ref{Namespace: "g10", Name: "live"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Image(snapshot.Ref{Namespace: "g10", Name: "live"}) != nil })
 	if got := a.must(http.StatusCreated, "POST", hosts, booting("x", "live")); len(got.warnings) > 0 {
 		t.Errorf("a host whose image is pending: %q", got.warnings)
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/testkit"
 )
 
 // TestOnlyAdministratorsChangeIslandMarks: who may write a Namespace by a RoleBinding in it, or by its name alone,
@@ -27,7 +28,7 @@ func TestOnlyAdministratorsChangeIslandMarks(t *testing.T) {
 	a.bindIn(rbac.ClusterAdmin, "ann")
 	a.bind(one, "nat")
 	a.bind(rbac.ClusterAdmin, "root")
-	await(t, func() bool { return a.markOf("g10") == "true" })
+	testkit.Until(t, "it comes to pass", func() bool { return a.markOf("g10") == "true" })
 	object := func(annotations string) string {
 		return `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"g10","annotations":{` + annotations + `}}}`
 	}
@@ -93,7 +94,7 @@ func TestOnlyAdministratorsChangeIslandMarks(t *testing.T) {
 		}
 	}
 	a.must(http.StatusOK, "PATCH", g10, object(marks[v1.AnnotationIsland]), append(as("root"), mergePatch...)...)
-	await(t, func() bool { return !a.isIsland("g10") })
+	testkit.Until(t, "it comes to pass", func() bool { return !a.isIsland("g10") })
 }
 
 // TestDeletedNamespacesStayIslands: a tenant who deletes his namespace does not end the island as long as an object
@@ -117,5 +118,5 @@ func TestDeletedNamespacesStayIslands(t *testing.T) {
 	a.must(http.StatusCreated, "POST", configs, config("c", goodSource))
 	a.must(http.StatusForbidden, "GET", configs, nil, as("ann")...)
 	a.bindIn(rbac.ClusterAdmin, "ann")
-	await(t, func() bool { return a.isIsland("g10") && a.markOf("g10") == "true" })
+	testkit.Until(t, "it comes to pass", func() bool { return a.isIsland("g10") && a.markOf("g10") == "true" })
 }

@@ -12,6 +12,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/testkit"
 )
 
 var mergePatch = []string{"Content-Type", "application/merge-patch+json"}
@@ -60,13 +61,13 @@ func TestIslandsOutlastTheirBindings(t *testing.T) {
 	a.must(http.StatusForbidden, "PATCH", "/api/v1/namespaces/g10", `{"metadata":{"annotations":{"glowplug.dev/island":`+
 		`"false"}}}`, append(as("ann"), mergePatch...)...)
 	a.must(http.StatusOK, "DELETE", roleBindings, nil, as("ann")...)
-	await(t, func() bool { return a.do("GET", configs, nil, as("ann")...).code == http.StatusForbidden })
+	testkit.Until(t, "it comes to pass", func() bool { return a.do("GET", configs, nil, as("ann")...).code == http.StatusForbidden })
 	if !a.isIsland("g10") {
 		t.Error("a tenant has ended the island")
 	}
 	const off = `{"metadata":{"annotations":{"glowplug.dev/island":null}}}`
 	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/g10", off, mergePatch...)
-	await(t, func() bool { return !a.isIsland("g10") })
+	testkit.Until(t, "it comes to pass", func() bool { return !a.isIsland("g10") })
 	// A mark that is missing, as after a crash, is made before the binding is deleted.
 	a.bindIn(rbac.Edit, "ann")
 	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/g10", off, mergePatch...)

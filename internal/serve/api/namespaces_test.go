@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"glowplug/internal/testkit"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +17,7 @@ import (
 func TestNamespacesByUse(t *testing.T) {
 	a := start(t)
 	const g10 = "/api/v1/namespaces/g10"
-	await(t, func() bool { return a.do("GET", "/api/v1/namespaces/default", nil).code == http.StatusOK })
+	testkit.Until(t, "it comes to pass", func() bool { return a.do("GET", "/api/v1/namespaces/default", nil).code == http.StatusOK })
 	a.must(http.StatusNotFound, "GET", g10, nil)
 
 	var writers sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/serve/oidc/oidctest"
+	"glowplug/internal/testkit"
 )
 
 // writeIssuers writes a file of issuers.
@@ -53,16 +54,6 @@ func (a *api) bindGroup(role, group string) {
 	}, "Authorization", "Bearer admin-token")
 }
 
-// within waits up to a minute: the file is read every two seconds, an issuer is asked every ten.
-func within(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("still not: %s", what)
-		}
-	}
-}
-
 // TestUsersOfAnIssuer: a user of an OpenID Connect issuer does what the roles of his groups say, which have
 // the prefix of the file, and nothing else.
 func TestUsersOfAnIssuer(t *testing.T) {
@@ -70,10 +61,10 @@ func TestUsersOfAnIssuer(t *testing.T) {
 	a, _, logged := startWithIssuers(t, nil, issuer.Entry(""))
 	token := issuer.Token(t, nil)
 	ann := []string{"Authorization", "Bearer " + token}
-	within(t, "the issuer is used", func() bool { return a.do("GET", "/api/v1", nil, ann...).code == http.StatusOK })
+	testkit.Until(t, "the issuer is used", func() bool { return a.do("GET", "/api/v1", nil, ann...).code == http.StatusOK })
 	a.must(http.StatusForbidden, "GET", configs, nil, ann...)
 	a.bindGroup(rbac.View, "oidc:ops")
-	within(t, "the role is used", func() bool { return a.do("GET", configs, nil, ann...).code == http.StatusOK })
+	testkit.Until(t, "the role is used", func() bool { return a.do("GET", configs, nil, ann...).code == http.StatusOK })
 	a.must(http.StatusForbidden, "POST", configs, config("x", goodSource), ann...)
 	a.must(http.StatusForbidden, "GET", strings.Replace(configs, "g10", "g11", 1), nil, ann...)
 	review := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -111,7 +102,7 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 		return a.do("GET", configs, nil, "Authorization", "Bearer "+token).code
 	}
 	for _, token := range []string{formers, others} {
-		within(t, "the issuer is used", func() bool { return status(token) == http.StatusOK })
+		testkit.Until(t, "the issuer is used", func() bool { return status(token) == http.StatusOK })
 	}
 	ended, open := a.watchAs(formers, configs), a.watchAs(others, configs)
 	formersUpload, othersUpload := a.uploadAs(formers, uploads), a.uploadAs(others, uploads)
@@ -119,7 +110,7 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	if err := os.WriteFile(file, []byte(oidctest.File("- issuer: {uri: x}\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the log names the wrong field", func() bool {
+	testkit.Until(t, "the log names the wrong field", func() bool {
 		return strings.Contains(logged(), `unknown field \"jwt[0].issuer.uri`)
 	})
 	if status(formers) != http.StatusOK || status(others) != http.StatusOK {
@@ -127,7 +118,7 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	}
 
 	writeIssuers(t, file, kept.Entry(""))
-	within(t, "the tokens of a removed issuer are refused", func() bool {
+	testkit.Until(t, "the tokens of a removed issuer are refused", func() bool {
 		return status(formers) == http.StatusUnauthorized
 	})
 	for what, ended := range map[string]<-chan struct{}{"watch": ended, "upload": formersUpload} {

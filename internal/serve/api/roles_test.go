@@ -19,6 +19,7 @@ import (
 
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/testkit"
 )
 
 const (
@@ -66,7 +67,7 @@ func (a *api) bindAt(path, role, name string, header []string) {
 // awaitRoles waits until the built-in roles and bindings are stored.
 func (a *api) awaitRoles() {
 	a.t.Helper()
-	await(a.t, func() bool {
+	testkit.Until(a.t, "it comes to pass", func() bool {
 		key := "/" + kinds.ClusterRoleBindings + "/" + rbac.Discovery
 		return a.stores[kinds.ClusterRoleBindings].Get(a.t.Context(), key, storage.GetOptions{},
 			&rbacv1.ClusterRoleBinding{}) == nil

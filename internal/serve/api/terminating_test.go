@@ -17,19 +17,20 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/testkit"
 )
 
 const g10 = "/api/v1/namespaces/g10"
 
 func awaitGone(t *testing.T, a *api, path string) {
 	t.Helper()
-	await(t, func() bool { return a.do("GET", path, nil).code == http.StatusNotFound })
+	testkit.Until(t, "it comes to pass", func() bool { return a.do("GET", path, nil).code == http.StatusNotFound })
 }
 
 // awaitCondition waits until a condition of the namespace g10 is true, and checks its message.
 func awaitCondition(t *testing.T, a *api, typ, message string) {
 	t.Helper()
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		namespace := &v1.Namespace{}
 		if err := json.Unmarshal(a.do("GET", g10, nil).body, namespace); err != nil {
 			t.Fatal(err)
@@ -140,7 +141,7 @@ func TestADeletedNamespaceWithAnObjectIsCreatedAgain(t *testing.T) {
 		rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { return a.do("GET", g10, nil).code == http.StatusOK })
+	testkit.Until(t, "it comes to pass", func() bool { return a.do("GET", g10, nil).code == http.StatusOK })
 }
 
 // TestEventsOfADeletedNamespaceAreDeleted: an event that was written during the deletion goes
@@ -188,11 +189,11 @@ func TestTwoServersDeleteANamespace(t *testing.T) {
 		}
 	})
 	a.must(http.StatusOK, "DELETE", g10, nil)
-	await(t, func() bool { return a.do("GET", hosts+"/h-29", nil).code == http.StatusNotFound })
+	testkit.Until(t, "it comes to pass", func() bool { return a.do("GET", hosts+"/h-29", nil).code == http.StatusNotFound })
 	time.Sleep(50 * time.Millisecond) // the writer may make the namespace anew
 	wasDeleted.Store(true)
 	writer.Wait()
-	await(t, func() bool {
+	testkit.Until(t, "it comes to pass", func() bool {
 		if a.do("GET", g10, nil).code == http.StatusOK {
 			return b.do("GET", g10, nil).code == http.StatusOK && !strings.Contains(string(a.do("GET", g10, nil).body),
 				v1.NamespaceTerminating)

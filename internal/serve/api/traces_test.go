@@ -15,6 +15,7 @@ import (
 
 	"glowplug/internal/logs"
 	"glowplug/internal/logs/logstest"
+	"glowplug/internal/testkit"
 )
 
 // traced starts an API that logs, and returns what it has logged of a kind.
@@ -91,7 +92,7 @@ func TestWritesLeaveALine(t *testing.T) {
 			}
 			continue
 		}
-		await(t, func() bool { return len(lines("api write")) > before }) // it is written after the answer
+		testkit.Until(t, "it comes to pass", func() bool { return len(lines("api write")) > before }) // it is written after the answer
 		got := lines("api write")[before:]
 		want := ` level=INFO msg="api write" user=admin client=127.0.0.1 ` + step.want
 		if len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], " duration=") ||
@@ -117,7 +118,7 @@ func TestWritesOfTheProgramItself(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
-	await(t, func() bool { return len(lines("api write")) == 1 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(lines("api write")) == 1 })
 	want := " user=glowplug verb=create resource=baremetalhosts object=g10/a status=201 "
 	if got := lines("api write")[0]; !strings.Contains(got, want) || strings.Contains(got, " client=") {
 		t.Error(got)
@@ -126,7 +127,7 @@ func TestWritesOfTheProgramItself(t *testing.T) {
 	writeTokens(t, tokens, `token,glowplug,1,"system:masters"`+"\n")
 	a, lines = traced(t, Door{}, func(o *Options) { o.TokenFile = tokens })
 	a.must(http.StatusCreated, "POST", hosts, host("b"), "Authorization", "Bearer token")
-	await(t, func() bool { return len(lines("api write")) == 1 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(lines("api write")) == 1 })
 	if got := lines("api write")[0]; !strings.Contains(got, " user=glowplug client=") {
 		t.Error(got)
 	}
@@ -146,7 +147,7 @@ func TestRefusedCredentialsLeaveALine(t *testing.T) {
 	} {
 		before := len(lines("a credential was refused"))
 		a.must(http.StatusUnauthorized, step.method, hosts+"?access_token="+secret, nil, "Authorization", step.authorization)
-		await(t, func() bool { return len(lines("a credential was refused")) > before })
+		testkit.Until(t, "it comes to pass", func() bool { return len(lines("a credential was refused")) > before })
 		got := lines("a credential was refused")[before:]
 		want := ` level=WARN msg="a credential was refused" client=127.0.0.1 ` + step.want
 		if len(got) != 1 || !strings.Contains(got[0], want) || strings.Contains(got[0], secret) {
@@ -185,7 +186,7 @@ func TestForbiddenRequestsLeaveALine(t *testing.T) {
 	a, lines := traced(t, Door{})
 	a.do("GET", hosts, nil, "Authorization", "Bearer admin-token", "Impersonate-User", "system:anonymous")
 	const forbidden = "a request was refused: no role of the user allows it"
-	await(t, func() bool { return len(lines(forbidden)) == 1 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(lines(forbidden)) == 1 })
 	want := `user=admin as=system:anonymous client=127.0.0.1 credential="bearer token" method=GET path=` + hosts +
 		` status=403`
 	if got := lines(forbidden)[0]; !strings.Contains(got, want) {
@@ -193,7 +194,7 @@ func TestForbiddenRequestsLeaveALine(t *testing.T) {
 	}
 	a.must(http.StatusCreated, "POST", hosts, host("a"), "Authorization", "Bearer admin-token",
 		"Impersonate-User", "eve", "Impersonate-Group", "system:masters")
-	await(t, func() bool { return len(lines("api write")) == 1 })
+	testkit.Until(t, "it comes to pass", func() bool { return len(lines("api write")) == 1 })
 	if got := lines("api write")[0]; !strings.Contains(got, "user=admin as=eve client=") {
 		t.Error(got)
 	}
@@ -231,7 +232,7 @@ func TestFloodOfRefusedCredentialsLeavesFewLines(t *testing.T) {
 		}
 		return n
 	}
-	await(t, func() bool { return count(`msg="api write"`) == writes })
+	testkit.Until(t, "it comes to pass", func() bool { return count(`msg="api write"`) == writes })
 	limiter.Close()
 	const most = 1000 // 60 and one a second, however slow the machine is
 	of := count("a credential was refused", "client=192.0.2.1 ")

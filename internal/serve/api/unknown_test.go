@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/testkit"
 )
 
 const unknownPath = "/api/v1/unknownmachines"
@@ -41,7 +42,7 @@ func (a *api) storeUnknown(name string) {
 // them.
 func TestUnknownMachinesAreReadOnly(t *testing.T) {
 	a := start(t)
-	await(t, func() bool { return a.server.Ready() == nil })
+	testkit.Until(t, "it comes to pass", func() bool { return a.server.Ready() == nil })
 	a.storeUnknown("52-54-00-00-00-01")
 	object := map[string]any{"apiVersion": "v1", "kind": "UnknownMachine", "metadata": map[string]any{
 		"name": "52-54-00-00-00-01"}}
@@ -71,7 +72,7 @@ func TestUnknownMachinesAreReadOnly(t *testing.T) {
 func TestUnknownMachinesByKubectl(t *testing.T) {
 	a := start(t)
 	k := newKubectl(t, a.url)
-	await(t, func() bool { return a.server.Ready() == nil })
+	testkit.Until(t, "it comes to pass", func() bool { return a.server.Ready() == nil })
 	client, err := dynamic.NewForConfig(&restclient.Config{Host: a.url, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +87,7 @@ func TestUnknownMachinesByKubectl(t *testing.T) {
 
 	a.storeUnknown("52-54-00-00-00-01")
 	a.storeUnknown("52-54-00-00-00-02")
-	await(t, func() bool { _, err := lister.Get("52-54-00-00-00-01"); return err == nil })
+	testkit.Until(t, "it comes to pass", func() bool { _, err := lister.Get("52-54-00-00-00-01"); return err == nil })
 	k.ok("get um", "NAME", "MAC", "ADDRESS", "PRODUCT", "SERIAL", "COUNT", "LAST SEEN", "AGE", "52:54:00:00:00:01",
 		"192.0.2.7", "R640", "S1")
 	k.ok("get unknownmachines -o wide", "REQUESTS", "ipxe", "NEIGHBOR-MAC")
@@ -96,5 +97,5 @@ func TestUnknownMachinesByKubectl(t *testing.T) {
 	k.fails("label um 52-54-00-00-00-01 a=b", "only the server writes UnknownMachines")
 	k.ok("delete um 52-54-00-00-00-01", "deleted")
 	k.ok("delete um --all", "52-54-00-00-00-02")
-	await(t, func() bool { _, err := lister.Get("52-54-00-00-00-02"); return err != nil })
+	testkit.Until(t, "it comes to pass", func() bool { _, err := lister.Get("52-54-00-00-00-02"); return err != nil })
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // An attacker that knows a machine's initiator name and ISID logs in, resets, logs out
@@ -44,7 +46,7 @@ func TestReinstatementFromElsewhere(t *testing.T) {
 			t.Fatalf("%d sessions", len(list))
 		}
 		end(attacker)
-		wait(t, func() bool { return n.logouts.Load() == over })
+		testkit.Until(t, "the sessions come to that", func() bool { return n.logouts.Load() == over })
 	}
 	if o := victim.scsi(0, 0, 0); o.status == statusGood {
 		t.Error("somebody has put the disc into its drive")
@@ -58,7 +60,7 @@ func TestReinstatementFromElsewhere(t *testing.T) {
 	again.login(testTarget)
 	victim.closed()
 	again.readBlocks(0, 8)
-	wait(t, func() bool { return n.logouts.Load() == 5 }) // the end of the first one takes nothing from the second
+	testkit.Until(t, "the sessions come to that", func() bool { return n.logouts.Load() == 5 }) // the end of the first one takes nothing from the second
 	third := dialFrom(t, "127.0.0.1", address)
 	third.login(testTarget)
 	again.closed()
@@ -109,7 +111,7 @@ func TestReinstatementByPeer(t *testing.T) {
 		}
 		first.conn.Close()
 		second.conn.Close()
-		wait(t, func() bool { return len(sessionsOf(s)) == 0 })
+		testkit.Until(t, "the sessions come to that", func() bool { return len(sessionsOf(s)) == 0 })
 	}
 }
 

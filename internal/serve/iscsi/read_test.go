@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/iso"
+	"glowplug/internal/testkit"
 )
 
 // TestReads reads the same bytes in all the ways there are.
@@ -152,7 +153,7 @@ func TestTruncatedFile(t *testing.T) {
 	if _, _, err := c.receive(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a PDU that breaks off: %v", err)
 	}
-	wait(t, func() bool { return len(sessionsOf(s)) == 0 })
+	testkit.Until(t, "the sessions come to that", func() bool { return len(sessionsOf(s)) == 0 })
 }
 
 func TestReadHook(t *testing.T) {

@@ -10,17 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// wait waits until something is so.
-func wait(t testing.TB, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not come to that")
-		}
-	}
-}
+	"glowplug/internal/testkit"
+)
 
 // counted counts what begins and ends.
 type counted struct {
@@ -42,7 +34,7 @@ func (n *counted) options(d Disk) Options {
 
 func (n *counted) over(t *testing.T, want error) {
 	t.Helper()
-	wait(t, func() bool { return n.logouts.Load() > 0 && n.released.Load() == n.logins.Load() })
+	testkit.Until(t, "the sessions come to that", func() bool { return n.logouts.Load() > 0 && n.released.Load() == n.logins.Load() })
 	if cause := *n.cause.Load(); !errors.Is(cause, want) || want == nil && cause != nil {
 		t.Errorf("ended by %v, want %v", cause, want)
 	}
@@ -78,14 +70,14 @@ func TestAbruptClose(t *testing.T) {
 	c.login(testTarget)
 	c.conn.Write(make([]byte, 20)) // half a header
 	c.conn.Close()
-	wait(t, func() bool { return n.released.Load() == 1 && n.logouts.Load() == 1 })
+	testkit.Until(t, "the sessions come to that", func() bool { return n.released.Load() == 1 && n.logouts.Load() == 1 })
 	if cause := *n.cause.Load(); !errors.Is(cause, io.ErrUnexpectedEOF) {
 		t.Errorf("ended by %v", cause)
 	}
 	c = dial(t, address)
 	c.login(testTarget)
 	c.conn.Close()
-	wait(t, func() bool { return n.released.Load() == 2 })
+	testkit.Until(t, "the sessions come to that", func() bool { return n.released.Load() == 2 })
 	n.over(t, ErrHungUp)
 }
 
@@ -144,7 +136,7 @@ func TestReinstatement(t *testing.T) {
 	again := dial(t, address)
 	again.login(testTarget)
 	first.closed()
-	wait(t, func() bool { return n.released.Load() == 1 })
+	testkit.Until(t, "the sessions come to that", func() bool { return n.released.Load() == 1 })
 	if cause := *n.cause.Load(); !errors.Is(cause, ErrReinstated) {
 		t.Errorf("ended by %v", cause)
 	}
@@ -210,20 +202,20 @@ func TestLimits(t *testing.T) {
 		dial(t, address)
 	}
 	last := dial(t, address)
-	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 3 })
+	testkit.Until(t, "the sessions come to that", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 3 })
 	dial(t, address).closed()
 	last.conn.Close() // which gives its place to another
-	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 2 })
+	testkit.Until(t, "the sessions come to that", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 2 })
 	dial(t, address).login(testTarget)
 
 	options.MaxPerSource, options.MaxConnections = 0, 2
 	s, address = start(t, options)
 	first := dial(t, address)
 	dial(t, address)
-	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 2 })
+	testkit.Until(t, "the sessions come to that", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 2 })
 	dial(t, address).closed()
 	first.conn.Close()
-	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 1 && len(s.sources) == 1 })
+	testkit.Until(t, "the sessions come to that", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 1 && len(s.sources) == 1 })
 	dial(t, address).login(testTarget)
 }
 
@@ -316,7 +308,7 @@ func TestShutdownOfStuckInitiator(t *testing.T) {
 	c := dial(t, address)
 	c.login(testTarget)
 	c.demand(20)
-	wait(t, func() bool { list := sessionsOf(s); return len(list) == 1 && list[0].BytesRead() > 0 })
+	testkit.Until(t, "the sessions come to that", func() bool { list := sessionsOf(s); return len(list) == 1 && list[0].BytesRead() > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -337,7 +329,7 @@ func TestDrop(t *testing.T) {
 		t.Errorf("dropped %d", dropped)
 	}
 	one.closed()
-	wait(t, func() bool { return n.released.Load() == 1 && len(sessionsOf(s)) == 1 })
+	testkit.Until(t, "the sessions come to that", func() bool { return n.released.Load() == 1 && len(sessionsOf(s)) == 1 })
 	two.scsi(0, 0, 0)
 	if list := sessionsOf(s); len(list) != 1 || list[0].Target != "iqn.x:two" {
 		t.Errorf("left: %v", list)

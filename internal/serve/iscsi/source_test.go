@@ -1,6 +1,10 @@
 package iscsi
 
-import "testing"
+import (
+	"testing"
+
+	"glowplug/internal/testkit"
+)
 
 // refused reports whether the server hangs up on a client at once.
 func (c *client) refused() bool {
@@ -45,7 +49,7 @@ func TestConnectionsOfASource(t *testing.T) {
 	for range 256 {
 		connect(t, s, "192.0.2.66")
 	}
-	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 256 })
+	testkit.Until(t, "the sessions come to that", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 256 })
 	if !connect(t, s, "192.0.2.66").refused() {
 		t.Error("connection 257 is accepted")
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"glowplug/internal/serve/oidc/oidctest"
+	"glowplug/internal/testkit"
 )
 
 // TestKeysAreFetchedSlowly: tokens of strangers, each with the name of a key that does not exist, make few
@@ -52,7 +53,7 @@ func TestKeysAreFetchedSlowly(t *testing.T) {
 		t.Errorf("the issuer is asked %d times in ten seconds, want %d at most", asked, burst+10)
 	}
 	issuer.Rotate(t)
-	await(t, "a token with a new key is accepted", func() bool {
+	testkit.Until(t, "a token with a new key is accepted", func() bool {
 		return userOf(t, issuers, issuer.Token(t, nil)) != nil
 	})
 }
@@ -124,7 +125,7 @@ func TestIssuersNeedTheirCertificate(t *testing.T) {
 	issuers, _ := open(t, oidctest.File(entry[:start]+entry[end:], named.Entry(""), other.Entry("")))
 	for n, want := range []string{"x509", "issuer", "x509"} {
 		s := (*issuers.current.Load())[n]
-		await(t, want, func() bool { return strings.Contains(fmt.Sprint(s.problem()), want) })
+		testkit.Until(t, want, func() bool { return strings.Contains(fmt.Sprint(s.problem()), want) })
 	}
 	for _, i := range []*oidctest.Issuer{issuer, named, other} {
 		if who := userOf(t, issuers, i.Token(t, nil)); who != nil {

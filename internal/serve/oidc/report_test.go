@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"glowplug/internal/serve/oidc/oidctest"
+	"glowplug/internal/testkit"
 )
 
 // TestIssuerThatComesLater: the tokens of an issuer that does not answer are refused until it does, without
@@ -15,7 +16,7 @@ func TestIssuerThatComesLater(t *testing.T) {
 	issuer.Down.Store(true)
 	issuers, logged := open(t, oidctest.File(issuer.Entry("")))
 	s := (*issuers.current.Load())[0]
-	await(t, "the issuer is asked", func() bool { return s.fetcher.problem() != nil })
+	testkit.Until(t, "the issuer is asked", func() bool { return s.fetcher.problem() != nil })
 	for range 20 {
 		if who := userOf(t, issuers, issuer.Token(t, nil)); who != nil {
 			t.Fatalf("the issuer is down: %v", who)
@@ -37,7 +38,7 @@ func TestIssuerThatComesLater(t *testing.T) {
 	}
 
 	issuer.Down.Store(false)
-	await(t, "the issuer is used", func() bool { return userOf(t, issuers, issuer.Token(t, nil)) != nil })
+	testkit.Until(t, "the issuer is used", func() bool { return userOf(t, issuers, issuer.Token(t, nil)) != nil })
 	issuers.report(now.Add(reportPause))
 	issuers.report(now.Add(reportPause))
 	if n := strings.Count(logged(), "answers again"); n != 1 {
@@ -53,14 +54,5 @@ func TestNewIssuersHaveTimeToAnswer(t *testing.T) {
 	issuers.report(time.Now())
 	if logged() != "" {
 		t.Error(logged())
-	}
-}
-
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("still not: %s", what)
-		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // cluster answers as servers of a cluster do that are behind, or that say nothing.
@@ -87,7 +88,7 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 		info.Cluster = &jetstream.ClusterInfo{Name: "test", Leader: "a", Replicas: []*jetstream.PeerInfo{silent, silent}}
 		info.State = jetstream.StreamState{}
 	}}, Options{})
-	eventually(t, "the answer is refused", func() bool { return errors.Is(l.ReadinessCheck(), errNoLeader) || l.Loaded() })
+	testkit.Until(t, "the answer is refused", func() bool { return errors.Is(l.ReadinessCheck(), errNoLeader) || l.Loaded() })
 	if l.Loaded() {
 		t.Fatal("the log counts as read")
 	}
@@ -104,7 +105,7 @@ func TestConsumerThatIsBehindIsNotTheEnd(t *testing.T) {
 	c := &cluster{JetStream: js, subject: subject}
 	c.behind.Store(2)
 	l := run(t, c, Options{})
-	eventually(t, "the log is read", l.Loaded)
+	testkit.Until(t, "the log is read", l.Loaded)
 	if got := l.taken(); len(got) != 2 {
 		t.Errorf("the log counts as read with %q", got)
 	}
@@ -145,7 +146,7 @@ func TestOlderAnswerIsDoubted(t *testing.T) {
 					info.State.LastSeq--
 				}
 			}}, opts)
-			eventually(t, "the answer is judged", func() bool {
+			testkit.Until(t, "the answer is judged", func() bool {
 				// The line of the log follows the state.
 				return l.Loaded() || errors.Is(l.ReadinessCheck(), errReplaced) && strings.Contains(lines(), "level=ERROR")
 			})
@@ -181,9 +182,9 @@ func TestServerOfAClusterDies(t *testing.T) {
 	logger, lines := logstest.Logger()
 	opts := Options{Replicas: 3, KeyDir: t.TempDir(), Logger: logger}
 	a := run(t, js, opts)
-	eventuallyIn(t, time.Minute, "the log is ready", func() bool { return a.ReadinessCheck() == nil })
+	testkit.Within(t, time.Minute, "the log is ready", func() bool { return a.ReadinessCheck() == nil })
 	// A new stream of three servers can elect another leader once more.
-	eventuallyIn(t, time.Minute, "the first records are written", func() bool {
+	testkit.Within(t, time.Minute, "the first records are written", func() bool {
 		return a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0), record("b", v1.StateBooting, 0)}) == nil
 	})
 	stream, err := js.Stream(t.Context(), Stream)
@@ -196,12 +197,12 @@ func TestServerOfAClusterDies(t *testing.T) {
 			n.Stop()
 		}
 	}
-	eventuallyIn(t, time.Minute, "a record is written", func() bool {
+	testkit.Within(t, time.Minute, "a record is written", func() bool {
 		return a.Append(t.Context(), []Record{record("c", v1.StateBooting, 0)}) == nil
 	})
 	a.stop()
 	b := run(t, js, opts)
-	eventuallyIn(t, time.Minute, "the log is read", b.Loaded)
+	testkit.Within(t, time.Minute, "the log is read", b.Loaded)
 	if got := fmt.Sprint(b.taken()); !strings.Contains(got, "a Booting at 1 b Booting at 1 c Booting at") {
 		t.Errorf("read: %s", got)
 	}

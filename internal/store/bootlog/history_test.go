@@ -17,6 +17,7 @@ import (
 	"glowplug/internal/store/keylog"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // embedded runs a log on a folder, as a server alone does, until stop or the test's end.
@@ -116,7 +117,7 @@ func TestLostEndIsRefused(t *testing.T) {
 					told := func() bool { // the state changes before the line is written
 						return strings.Contains(lines(), "level=ERROR") && strings.Contains(lines(), "glowplug store adopt")
 					}
-					eventually(t, "the log is refused", func() bool { return isRefused(r.ReadinessCheck()) && told() || r.Loaded() })
+					testkit.Until(t, "the log is refused", func() bool { return isRefused(r.ReadinessCheck()) && told() || r.Loaded() })
 					if r.Loaded() {
 						t.Fatalf("start %d: the log was loaded, after:\n%s", start, lines())
 					}

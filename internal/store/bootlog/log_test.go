@@ -17,6 +17,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +58,7 @@ func run(t *testing.T, js jetstream.JetStream, opts Options) *rig {
 
 func (r *rig) ready(t *testing.T) *rig {
 	t.Helper()
-	eventually(t, "the log is ready", func() bool { return r.Loaded() && r.ReadinessCheck() == nil })
+	testkit.Until(t, "the log is ready", func() bool { return r.Loaded() && r.ReadinessCheck() == nil })
 	return r
 }
 
@@ -77,20 +78,6 @@ func (r *rig) last() Batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got[len(r.got)-1]
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	eventuallyIn(t, patience, what, ok)
-}
-
-func eventuallyIn(t *testing.T, patience time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
 }
 
 func record(name, state string, after uint64) Record {
@@ -161,7 +148,7 @@ func TestOtherServersFollow(t *testing.T) {
 		a.append(t, record(fmt.Sprintf("a%d", i), v1.StateBooting, 0))
 		b.append(t, record(fmt.Sprintf("b%d", i), v1.StateBooting, 0))
 	}
-	eventually(t, "both have all", func() bool { return len(a.taken()) == 40 && len(b.taken()) == 40 })
+	testkit.Until(t, "both have all", func() bool { return len(a.taken()) == 40 && len(b.taken()) == 40 })
 	if diff := cmp.Diff(a.taken(), b.taken()); diff != "" {
 		t.Error(diff)
 	}
@@ -221,14 +208,14 @@ func TestPositionsRise(t *testing.T) {
 	a.append(t, record("restored", v1.StateBooting, 700), record("b", v1.StateBooting, 0))
 	a.append(t, record("restored", v1.StateProvisioned, 701))
 	want := []string{"a Booting at 1", "restored Booting at 701", "b Booting at 701", "restored Provisioned at 702"}
-	eventually(t, "all came", func() bool { return len(a.taken()) == len(want) })
+	testkit.Until(t, "all came", func() bool { return len(a.taken()) == len(want) })
 	if got := a.taken(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	b := run(t, js, Options{}).ready(t)
 	b.append(t, record("c", v1.StateBooting, 0))
 	want = append(want, "c Booting at 703")
-	eventually(t, "all came", func() bool { return len(b.taken()) == len(want) })
+	testkit.Until(t, "all came", func() bool { return len(b.taken()) == len(want) })
 	if got := b.taken(); !slices.Equal(got, want) {
 		t.Errorf("after a restart: %q", got)
 	}
@@ -245,7 +232,7 @@ func TestLostLogIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := run(t, js, Options{Exclusive: true, Ledger: known})
-	eventually(t, "the loss is reported", func() bool { return errors.Is(b.ReadinessCheck(), errLost) })
+	testkit.Until(t, "the loss is reported", func() bool { return errors.Is(b.ReadinessCheck(), errLost) })
 	if err := b.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); !errors.Is(err, errLost) || b.Loaded() {
 		t.Errorf("Append: %v, loaded %v", err, b.Loaded())
 	}
@@ -286,7 +273,7 @@ func TestStoreAway(t *testing.T) {
 	js := kvtest.JetStream(t)
 	a := run(t, js, Options{Exclusive: true}).ready(t)
 	js.Conn().Close()
-	eventually(t, "the loss is noticed", func() bool { return a.ReadinessCheck() != nil })
+	testkit.Until(t, "the loss is noticed", func() bool { return a.ReadinessCheck() != nil })
 	began := time.Now()
 	if err := a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); err == nil ||
 		time.Since(began) > time.Second {

@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 
 	"glowplug/internal/logs/logstest"
+	"glowplug/internal/testkit"
 )
 
 func createHosts(t testing.TB, s *Store, from, to int) {
@@ -107,7 +108,7 @@ func TestLostEndIsRefused(t *testing.T) {
 	logger, lines := logstest.Logger()
 	s = New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server, Logger: logger})
 	run(t, s, connect(t, server))
-	eventually(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errOlder) })
+	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errOlder) })
 	if s.Loaded() {
 		t.Error("what is left was loaded")
 	}

@@ -21,6 +21,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/testkit"
 )
 
 const planted = "PlantedSecret-7d1f"
@@ -103,7 +104,7 @@ func (s *encrypted) rewriteAll(t *testing.T) (written int) {
 			break
 		}
 	}
-	eventually(t, "the bucket has the sample of one key", func() bool {
+	testkit.Until(t, "the bucket has the sample of one key", func() bool {
 		info, err := s.link.Load().stream.Info(t.Context())
 		return err == nil && len(samplesOf(info.Config.Metadata)) == 1
 	})
@@ -272,7 +273,7 @@ func TestMissingKeyRefusesAndChangesNothing(t *testing.T) {
 			t.Errorf("%s: CheckKeys of the metadata: %v", name, err)
 		}
 		stop := run(t, s, js)
-		eventually(t, "the store refuses its bucket", func() bool {
+		testkit.Until(t, "the store refuses its bucket", func() bool {
 			return errors.As(s.ReadinessCheck(), new(*encryption.KeyError))
 		})
 		if err := s.Create(t.Context(), "/baremetalhosts/default/node-2", &v1.BareMetalHost{}, nil, 0); err == nil {
@@ -306,7 +307,7 @@ func TestEncryptedValueBelongsToItsObject(t *testing.T) {
 	if _, err := js.PublishMsg(context.Background(), moved); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the moved value is noticed", func() bool { return len(s.Lost()) == 1 })
+	testkit.Until(t, "the moved value is noticed", func() bool { return len(s.Lost()) == 1 })
 	if e := s.mirror.get("default/node-2"); e != nil {
 		t.Errorf("%s is read", e.Value)
 	}

@@ -21,6 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/testkit"
 )
 
 func hostKey(i int) string { return fmt.Sprintf("/baremetalhosts/default/host-%06d", i) }
@@ -155,7 +156,7 @@ func TestServerAway(t *testing.T) {
 	if h.Spec.Hostname != host(1).Spec.Hostname {
 		t.Errorf("read %v from memory", h)
 	}
-	eventually(t, "the store is not ready", func() bool { return s.ReadinessCheck() != nil })
+	testkit.Until(t, "the store is not ready", func() bool { return s.ReadinessCheck() != nil })
 
 	server.restart()
 	awaitReady(t, s)
@@ -179,7 +180,7 @@ func TestStoreWorksSoonAfterNATSIsBack(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	server.restart()
 	back := time.Now()
-	eventually(t, "a write is taken", func() bool {
+	testkit.Until(t, "a write is taken", func() bool {
 		err := s.Create(context.Background(), hostKey(99), host(99), nil, 0)
 		return err == nil || storage.IsExist(err)
 	})
@@ -247,7 +248,7 @@ func TestRecreatedObjectEndsFirst(t *testing.T) {
 	stop := run(t, follower, js)
 	awaitReady(t, follower)
 	createHosts(t, other, 1, 2)
-	eventually(t, "the follower has it", func() bool { return follower.count() == 1 })
+	testkit.Until(t, "the follower has it", func() bool { return follower.count() == 1 })
 	w := watchFrom(t, follower, currentRV(t, follower))
 	stop()
 	r.take()
@@ -294,7 +295,7 @@ func TestBucketReplaced(t *testing.T) {
 	if err := js.DeleteStream(ctx, "KV_HOSTS"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errBucketLost) })
+	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errBucketLost) })
 	if _, err := js.Stream(ctx, "KV_HOSTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Fatalf("the bucket was made anew: %v", err)
 	}
@@ -304,7 +305,7 @@ func TestBucketReplaced(t *testing.T) {
 	if _, err := js.CreateStream(ctx, s.streamConfig()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the exchange is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errReplaced) })
+	testkit.Until(t, "the exchange is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errReplaced) })
 	if got := s.count(); got != 5 {
 		t.Errorf("%d objects in memory, want 5", got)
 	}
@@ -324,7 +325,7 @@ func TestLedgerKeepsALostBucketFromBeingReplaced(t *testing.T) {
 	js := connect(t, server)
 	s := New(hostKind("HOSTS"), Options{Ledger: server})
 	run(t, s, js)
-	eventually(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errBucketLost) })
+	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errBucketLost) })
 	if _, err := js.Stream(context.Background(), "KV_HOSTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the bucket was made anew: %v", err)
 	}
@@ -384,7 +385,7 @@ func TestForeignWriteIsFound(t *testing.T) {
 	run(t, s, js)
 	awaitReady(t, s)
 	bump(context.Background(), t, js, "HOSTS")
-	eventually(t, "a write succeeds", func() bool {
+	testkit.Until(t, "a write succeeds", func() bool {
 		err := s.Create(context.Background(), hostKey(1), host(1), nil, 0)
 		return err == nil || storage.IsExist(err)
 	})

@@ -14,6 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // reopen starts a store on a folder, until stop or the test's end.
@@ -49,7 +50,7 @@ func TestDeletedObjectsStayDeletedAfterKill(t *testing.T) {
 		remove(t, s, i)
 	}
 	createHosts(t, s, 3, 4) // over its tombstone
-	eventually(t, "the tombstones are removed", func() bool { return s.keys.Deleted() == 0 })
+	testkit.Until(t, "the tombstones are removed", func() bool { return s.keys.Deleted() == 0 })
 	for _, keyDir := range []string{"", "ledger"} { // without the key log, and with it
 		copied := natstest.CopyRunning(t, dir)
 		again, stop := reopen(t, copied, Options{KeyDir: filepath.Join(copied, keyDir)})
@@ -87,7 +88,7 @@ func TestBucketOfEarlierReleaseIsCleaned(t *testing.T) {
 		}
 	}
 	stop()
-	eventually(t, "the tombstones have expired", func() bool {
+	testkit.Until(t, "the tombstones have expired", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs == 5
 	})
@@ -97,7 +98,7 @@ func TestBucketOfEarlierReleaseIsCleaned(t *testing.T) {
 	s := New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server})
 	run(t, s, js)
 	awaitReady(t, s)
-	eventually(t, "the bucket is cleaned", func() bool {
+	testkit.Until(t, "the bucket is cleaned", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && cleanedUpTo(info) > 0 && info.State.FirstSeq > cleanedUpTo(info)
 	})
@@ -154,7 +155,7 @@ func TestCleaningLosesNothing(t *testing.T) {
 		}
 	}
 	writers.Wait()
-	eventually(t, "the bucket is cleaned", func() bool {
+	testkit.Until(t, "the bucket is cleaned", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && cleanedUpTo(info) > 0
 	})
@@ -189,12 +190,12 @@ func TestServerAwayDuringACleaningForgetsWhatWasDeleted(t *testing.T) {
 	run(t, other, connect(t, server))
 	awaitReady(t, other)
 	createHosts(t, other, 0, 10)
-	eventually(t, "it has them", func() bool { return away.count() == 10 })
+	testkit.Until(t, "it has them", func() bool { return away.count() == 10 })
 	stop()
 	for i := range 8 {
 		remove(t, other, i)
 	}
-	eventually(t, "the tombstones are removed", func() bool { return other.keys.Deleted() == 0 })
+	testkit.Until(t, "the tombstones are removed", func() bool { return other.keys.Deleted() == 0 })
 	again := New(hostKind("HOSTS"), Options{KeyDir: keyDir})
 	for _, s := range []*Store{away, again} { // the same process, and one that has only the key log
 		run(t, s, js)

@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // newKeeper is the keeper of a data directory that no other server opens.
@@ -42,7 +43,7 @@ func TestRefusedStoreIsNotTouched(t *testing.T) {
 		return nil
 	}})
 	run(t, s, js)
-	eventually(t, "the refusal is known", func() bool { return errors.Is(s.ReadinessCheck(), no) })
+	testkit.Until(t, "the refusal is known", func() bool { return errors.Is(s.ReadinessCheck(), no) })
 	if _, err := js.Stream(t.Context(), "KV_HOSTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the bucket was made: %v", err)
 	}
@@ -97,13 +98,13 @@ func TestExchangedNATSIsNeitherFollowedNorWritten(t *testing.T) {
 					}
 				}
 			}()
-			eventually(t, "the writer writes", func() bool { return written.Load() > 5 })
+			testkit.Until(t, "the writer writes", func() bool { return written.Load() > 5 })
 			before := keeper.Mismatch()
 			server.Stop()
 			server.Use(other)
 			server.Restart()
 			var mismatch *ledger.Mismatch
-			eventually(t, "the other store is refused", func() bool { return errors.As(s.ReadinessCheck(), &mismatch) })
+			testkit.Until(t, "the other store is refused", func() bool { return errors.As(s.ReadinessCheck(), &mismatch) })
 			cancel()
 			<-done
 			if before != nil || keeper.Mismatch() == nil {
@@ -147,7 +148,7 @@ func TestNothingIsWrittenBeforeGuardAnswers(t *testing.T) {
 	awaitReady(t, s)
 	createHosts(t, s, 1, 2)
 	server.Restart()
-	eventually(t, "Guard is asked again", func() bool { return asked.Load() > 1 && js.Conn().IsConnected() })
+	testkit.Until(t, "Guard is asked again", func() bool { return asked.Load() > 1 && js.Conn().IsConnected() })
 	if err := s.Create(t.Context(), hostKey(2), host(2), nil, 0); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("a write before Guard has answered gives %v, want a 503", err)
 	}
@@ -174,7 +175,7 @@ func TestRefusalOnTheSameConnectionEndsWrites(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), "KV_HOSTS"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is refused", func() bool { return errors.Is(s.ReadinessCheck(), no) })
+	testkit.Until(t, "the loss is refused", func() bool { return errors.Is(s.ReadinessCheck(), no) })
 	if _, err := js.CreateStream(t.Context(), s.streamConfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestStoreIsUpBeforeItAppliesWhatItHasMissed(t *testing.T) {
 	if err := js.Conn().ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the change is observed", func() bool {
+	testkit.Until(t, "the change is observed", func() bool {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
 		return len(seen.lines) > 0

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/testkit"
 )
 
 // The test binary plays other parts, too: a server in a process of its own, and
@@ -179,21 +180,9 @@ func run(t testing.TB, s *Store, js jetstream.JetStream) (stop func()) {
 	return stop
 }
 
-// eventually waits for a condition; a server in another process takes its time.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 func awaitReady(t testing.TB, s *Store) {
 	t.Helper()
-	eventually(t, "the store is ready", func() bool { return s.ReadinessCheck() == nil })
+	testkit.Until(t, "the store is ready", func() bool { return s.ReadinessCheck() == nil })
 }
 
 // bump moves a bucket's revision on without an object: it deletes nothing.

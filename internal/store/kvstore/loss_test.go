@@ -13,6 +13,7 @@ import (
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/keylog"
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // blocks lists the files with a bucket's messages, the oldest first.
@@ -81,7 +82,7 @@ func TestLostFilesAreAlarmedByName(t *testing.T) {
 				for start := range 2 {
 					logger, lines := logstest.Logger()
 					s, stop := reopen(t, dir, Options{KeyDir: filepath.Join(dir, keyDir), Logger: logger})
-					eventually(t, "the bucket is read, or refused", func() bool {
+					testkit.Until(t, "the bucket is read, or refused", func() bool {
 						return s.ReadinessCheck() == nil || s.metrics.lost.Load() > 0
 					})
 					if s.Loaded() {
@@ -152,7 +153,7 @@ func TestDeletedObjectsStayDeletedWithoutTheirTombstones(t *testing.T) {
 		if s.count() != 2 || len(s.Lost()) > 0 {
 			t.Errorf("%d objects, damaged %v", s.count(), len(s.Lost()) > 0)
 		}
-		eventually(t, "they are deleted again", func() bool { return s.mirror.revision() == 9 })
+		testkit.Until(t, "they are deleted again", func() bool { return s.mirror.revision() == 9 })
 		stop()
 	}
 }

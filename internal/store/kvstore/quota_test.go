@@ -11,6 +11,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/internal/testkit"
 )
 
 // A stranger fills the quota of the account to its last byte. Objects are read and
@@ -46,7 +47,7 @@ func TestFullQuotaStillAllowsDeletes(t *testing.T) {
 				stream, err := js.Stream(ctx, natsd.BallastStream)
 				return err == nil && stream.CachedInfo().State.Bytes >= 1<<20
 			}
-			eventually(t, "the ballast is there", isWhole)
+			testkit.Until(t, "the ballast is there", isWhole)
 
 			stranger(t, js, nodes, quota-8<<20)
 			if nodes > 1 {
@@ -71,8 +72,8 @@ func TestFullQuotaStillAllowsDeletes(t *testing.T) {
 			if err := js.DeleteStream(ctx, "STRANGER"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the ballast is filled again", isWhole)
-			eventually(t, "objects are taken again", func() bool {
+			testkit.Until(t, "the ballast is filled again", isWhole)
+			testkit.Until(t, "objects are taken again", func() bool {
 				return s.Create(ctx, hostKey(1000), host(1000), nil, 0) == nil
 			})
 		})

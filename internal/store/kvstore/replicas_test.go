@@ -10,6 +10,7 @@ import (
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/natsd/natstest"
 	"glowplug/internal/store/replicas"
+	"glowplug/internal/testkit"
 )
 
 // keepReplicas does so until the test ends.
@@ -54,11 +55,11 @@ func TestBucketOfOneReplicaIsRaisedAndSurvivesANode(t *testing.T) {
 	run(t, s, js)
 	keepReplicas(t, s, js)
 	awaitReady(t, s)
-	eventually(t, "three servers have the newest state", func() bool {
+	testkit.Until(t, "three servers have the newest state", func() bool {
 		info := streamInfo(t, js, "HOSTS")
 		return info.Config.Replicas == 3 && replicas.Current(info) == 3
 	})
-	eventually(t, "the metrics say so", func() bool { return s.metrics.replicas.Load() == 3 })
+	testkit.Until(t, "the metrics say so", func() bool { return s.metrics.replicas.Load() == 3 })
 	if got := s.count(); got != 50 {
 		t.Errorf("%d objects after the bucket was raised, want 50", got)
 	}
@@ -74,11 +75,11 @@ func TestBucketOfOneReplicaIsRaisedAndSurvivesANode(t *testing.T) {
 			n.Stop()
 		}
 	}
-	eventually(t, "writes go on", func() bool {
+	testkit.Until(t, "writes go on", func() bool {
 		h := host(60)
 		return s.Create(context.Background(), hostKey(60), h, nil, 0) == nil
 	})
-	eventually(t, "a new reader finds all", func() bool {
+	testkit.Until(t, "a new reader finds all", func() bool {
 		reader := New(hostKind("HOSTS"), Options{})
 		stop := run(t, reader, js)
 		defer stop()
@@ -116,9 +117,9 @@ func TestTooFewServersForTheReplicasIsAWarning(t *testing.T) {
 			run(t, s, js)
 			keepReplicas(t, s, js)
 			awaitReady(t, s)
-			eventually(t, "the replicas are counted", func() bool { return s.metrics.replicas.Load() == 1 })
+			testkit.Until(t, "the replicas are counted", func() bool { return s.metrics.replicas.Load() == 1 })
 			if c.warns {
-				eventually(t, "it warns", func() bool { return strings.Contains(lines(), "fewer replicas than it should") })
+				testkit.Until(t, "it warns", func() bool { return strings.Contains(lines(), "fewer replicas than it should") })
 			} else if strings.Contains(lines(), "fewer replicas") {
 				t.Errorf("the log:\n%s", lines())
 			}

@@ -18,6 +18,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/testkit"
 )
 
 func portFromEnv() int {
@@ -117,7 +118,7 @@ func killedWriter(t *testing.T, dir string, base int, length time.Duration, acke
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the writer writes", func() bool {
+	testkit.Until(t, "the writer writes", func() bool {
 		info, err := os.Stat(out.Name())
 		return err == nil && info.Size() > 100
 	})

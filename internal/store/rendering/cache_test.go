@@ -15,6 +15,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/testkit"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -171,7 +172,7 @@ func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	<-started
 	closed := make(chan struct{})
 	go func() { c.Close(); close(closed) }()
-	waitUntil(t, "all that has no slot to be given up", func() bool {
+	testkit.Until(t, "all that has no slot to be given up", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.closing.Err() != nil && c.pending == int(calls.Load())
@@ -181,16 +182,6 @@ func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	waiting.Wait()
 	if most := int32(runtime.GOMAXPROCS(0)); calls.Load() > most {
 		t.Errorf("%d were rendered, more than %d at a time", calls.Load(), most)
-	}
-}
-
-// waitUntil waits for a condition.
-func waitUntil(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 30 s for %s", what)
-		}
 	}
 }
 
