@@ -16,7 +16,7 @@ $(error there is no Go ($(GO)): install Go 1.26 or later from https://go.dev/dl/
 endif
 endif
 
-.PHONY: build run test test-fast test-clients test-plan bench lint generate release test-release clean help
+.PHONY: build run test test-all test-fast test-clients test-plan bench lint generate release test-release clean help
 
 build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
@@ -25,8 +25,11 @@ build: ## build ./glowplug, stripped, with the version of git
 run: build ## build and start the server with the examples applied
 	./glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/
 
-test: ## install what the tests need and run all of them
+test: ## install what the tests need and run those of every landing
 	./hack/test.sh
+
+test-all: test ## run the long ones as well: random input, fuzz targets, 500 plans
+	./hack/test-all.sh
 
 test-fast: ## run the tests that need neither root nor installed programs
 	$(GO) test ./...

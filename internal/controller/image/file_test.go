@@ -340,9 +340,7 @@ func TestDigestIsReadOnce(t *testing.T) {
 
 // TestLargeFile needs time: it reads 5 GB of zeros.
 func TestLargeFile(t *testing.T) {
-	if os.Getenv("TEST_E2E") != "1" {
-		t.Skip("reads 5 GB; TEST_E2E=1 runs it")
-	}
+	testkit.NeedsThorough(t) // it reads 5 GB
 	k := newKit(t)
 	const size = 5 << 30
 	k.write("large.iso", isoImage("LARGE", 0, 0))

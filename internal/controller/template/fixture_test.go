@@ -106,7 +106,8 @@ func start(t *testing.T, policy decide.Policy) *site {
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
 	for _, kind := range kinds.All() {
-		s.stores[kind.Resource] = kvstore.New(objects.Stored(kind), kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
+		s.stores[kind.Resource] = kvstore.New(objects.Stored(kind), kvstore.Options{Exclusive: true},
+			observers[kind.Resource]...)
 		stores[kind.Resource] = s.stores[kind.Resource]
 		running = append(running, s.stores[kind.Resource])
 	}

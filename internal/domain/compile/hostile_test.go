@@ -5,11 +5,12 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 // fill repeats part until the whole is as large as a source may be.
@@ -257,18 +258,12 @@ func noise() string {
 
 // TestHostile compiles every hostile source. The CPU time is logged and bounded
 // far above what is allowed, so that a slow or busy machine does not fail it and a
-// quadratic blow-up does. The race detector makes all of it ten times slower and
-// finds nothing in a pure function: there the large ones are left to the run
-// without it.
+// quadratic blow-up does.
 func TestHostile(t *testing.T) {
-	if raceDetector {
-		t.Skip("ten times slower with the race detector; make test runs it without")
-	}
 	for _, tt := range hostile {
 		t.Run(tt.name, func(t *testing.T) {
-			if slow := len(tt.config) > 32<<10 && !strings.Contains(tt.name, "directives"); slow &&
-				os.Getenv("TEST_E2E") == "" {
-				t.Skip("takes up to two seconds; TEST_E2E=1 runs it")
+			if len(tt.config) > 32<<10 && !strings.Contains(tt.name, "directives") {
+				testkit.NeedsThorough(t) // it takes up to two seconds
 			}
 			kind := TypeIgnition
 			if tt.format == FormatKickstart {

@@ -17,6 +17,7 @@ import (
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/testkit"
 )
 
 // validator is an ignition-validate.
@@ -59,9 +60,7 @@ func TestAgreesWithIgnitionValidate(t *testing.T) {
 	if os.Getenv("TEST_E2E") == "" {
 		t.Skip("TEST_E2E is not set: make test runs this")
 	}
-	if ignition.RaceDetector {
-		t.Skip("the race detector has nothing to find here; make test runs it without")
-	}
+	testkit.NeedsThorough(t)
 	dir := t.TempDir()
 	validators := []validator{
 		{"0.35.0", build(t, dir, "clients/0.35.0", "github.com/coreos/ignition/validate"), "2.0.0", "2.4.0"},

@@ -3,6 +3,4 @@ package ignition
 // Sample and Corpus are for tests from outside, which compile as the server does.
 type Sample = sample
 
-const RaceDetector = raceDetector
-
 func Corpus(version string) []Sample { return corpus(specOf(version)) }

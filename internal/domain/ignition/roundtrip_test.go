@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"sort"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // configs returns valid random configs of a version, and how many were not valid.
@@ -147,14 +148,8 @@ func canonical(raw []byte) []byte {
 	return encode(root)
 }
 
-// perVersion is how many random configs of each version are tried: few with the race
-// detector, which has nothing to find here; make test runs all of them without it.
-var perVersion = func() int {
-	if os.Getenv("TEST_E2E") == "" || raceDetector {
-		return 12
-	}
-	return 150
-}()
+// perVersion is how many random configs of each version are tried.
+var perVersion = testkit.Few(12, 150)
 
 // TestRoundTrip converts random configs of every version to every other version and
 // back: the config is the same again, or one of the two conversions is refused. From

@@ -5,20 +5,16 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // changedPerPair is how many values of each config are changed for each version that
 // it is converted to.
-var changedPerPair, changedConfigs = func() (int, int) {
-	if os.Getenv("TEST_E2E") == "" || raceDetector {
-		return 1, 8
-	}
-	return 4, 60
-}()
+var changedPerPair, changedConfigs = testkit.Few(1, 4), testkit.Few(8, 60)
 
 // idle are values that change nothing in what a client does, each with its reason:
 // they may be converted as if they were not there.

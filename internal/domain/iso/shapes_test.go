@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"glowplug/internal/testkit"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -384,9 +386,7 @@ func TestShapeSparse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("TEST_E2E") != "1" {
-		t.Skip("writes 5 GB: TEST_E2E=1 runs it")
-	}
+	testkit.NeedsThorough(t) // it writes 5 GB
 	if err := big.Truncate(5 << 30); err != nil {
 		t.Fatal(err)
 	}

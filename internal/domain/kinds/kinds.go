@@ -119,7 +119,8 @@ var all = []*Kind{
 		Rights: rights(rbac.Admin, []string{"delete", "deletecollection", "get", "list", "watch"}, ""),
 	}, nil, nil),
 	describe[rbacv1.RoleBinding, rbacv1.RoleBindingList](Kind{
-		Resource: RoleBindings, GroupVersion: rbacv1.SchemeGroupVersion, Namespaced: true, InManifests: true, Boot: SomeAnswers,
+		Resource: RoleBindings, GroupVersion: rbacv1.SchemeGroupVersion, Namespaced: true, InManifests: true,
+		Boot: SomeAnswers,
 		Rights: rights(rbac.Admin, slices.Concat(rbac.Reading, rbac.Writing), ""),
 	}, rbac.ValidateRoleBinding, func(b *rbacv1.RoleBinding) { rbac.SetDefaults(&b.RoleRef, b.Subjects) }),
 	describe[rbacv1.Role, rbacv1.RoleList](Kind{
@@ -170,7 +171,9 @@ func InManifests(name string) *Kind {
 }
 
 // Position returns the position in All of the kind with a name; -1: there is none.
-func Position(name string) int { return slices.IndexFunc(all, func(k *Kind) bool { return k.Name == name }) }
+func Position(name string) int {
+	return slices.IndexFunc(all, func(k *Kind) bool { return k.Name == name })
+}
 
 // NamesInManifests returns the names of the kinds that manifests may contain, in the order of All.
 func NamesInManifests() (names []string) {

@@ -26,8 +26,8 @@ var (
 	Getting = []string{"get"}
 )
 
-// Right is what a built-in role, one of View, Edit and Admin, may do with a resource, which may have a subresource, such
-// as baremetalhosts/status. Edit has the rights of View as well, and Admin those of both.
+// Right is what a built-in role, one of View, Edit and Admin, may do with a resource, which may have a
+// subresource, such as baremetalhosts/status. Edit has the rights of View as well, and Admin those of both.
 type Right struct {
 	Role            string
 	Verbs           []string

@@ -15,12 +15,14 @@ import (
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/testkit"
 )
 
 // TestCollectionOfManyObjectsIsDeleted: one DELETE takes away more objects than the
 // library lists in a page of 10,000, and than the store keeps changes of, which a list
 // needs to be continued.
 func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
+	testkit.NeedsThorough(t)
 	const many = 10_500
 	const short = 100 << 10 // bytes: some hundred changes
 	stores := storesOn(t, kvtest.JetStream(t), kvstore.Options{Exclusive: true, WindowBytes: short})

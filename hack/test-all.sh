@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs the tests that take long: loops over random input and very large inputs (TEST_ALL), each
+# fuzz target for ten seconds, and 500 pairs of a plan and the real Ignition. With folders as
+# arguments it runs those of these packages alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+hack/install-test-packages.sh
+
+failed=0
+chosen=$(printf '%s\n' "$@")
+owned() { # keeps the folders that were chosen
+  if [ -z "$chosen" ]; then cat; else grep -xF "$chosen" || true; fi
+}
+
+long=$(git grep -lE 'testkit\.(Few|Thorough|NeedsThorough)' -- 'internal/*_test.go' | xargs -n1 dirname | sort -u | owned)
+if [ -n "$long" ]; then
+  echo "== random and very large input:" $long
+  TEST_ALL=1 TEST_E2E=1 go test -count=1 -timeout 40m $(sed 's|^|./|' <<<"$long") || failed=1
+fi
+if [ -n "$(printf '%s\n' internal/domain/plan internal/domain/disk test/plan | owned)" ]; then
+  make test-plan || failed=1
+fi
+
+fuzz=$(git grep -oE '^func Fuzz[A-Za-z0-9]+' -- '*_test.go')
+targets=0
+fuzz_once() {
+  go test -run '^$' -fuzz "^$1\$" -fuzztime 10s -fuzzminimizetime 1s "./$2" 2>&1
+}
+# A race in Go's fuzzer fails a target with nothing but "context deadline exceeded"
+# when its time is up (golang/go#75804, mended in Go 1.27). That is no finding, and
+# the run is repeated; a finding leaves a failing input.
+cut_off() {
+  grep -q 'context deadline exceeded' <<<"$1" && ! grep -q 'Failing input written' <<<"$1"
+}
+while IFS=: read -r file func; do
+  [ -n "$(dirname "$file" | owned)" ] || continue
+  target=${func#func }
+  targets=$((targets + 1))
+  dir=$(dirname "$file")
+  for attempt in 1 2 3; do
+    result=0
+    out=$(fuzz_once "$target" "$dir") || result=$?
+    [ $result != 0 ] && [ $attempt != 3 ] && cut_off "$out" || break
+    echo "fuzz $target: the fuzzer was cut off by its own clock; once more"
+  done
+  if [ $result != 0 ]; then
+    echo "$out"
+    failed=1
+  fi
+  echo "$out" | grep -E '^(ok|FAIL)' | sed "s/^/fuzz $target: /"
+done <<<"$fuzz"
+echo "== $targets fuzz targets"
+exit $failed

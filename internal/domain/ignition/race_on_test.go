@@ -1,5 +1,0 @@
-//go:build race
-
-package ignition
-
-const raceDetector = true
