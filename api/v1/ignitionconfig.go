@@ -1,9 +1,6 @@
 package v1
 
 import (
-	"cmp"
-	"encoding/json"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -267,21 +264,6 @@ type ServableVersions struct {
 	// +optional
 	// +listType=atomic
 	BlockedBy []string `json:"blockedBy,omitempty"`
-}
-
-// UnmarshalJSON reads entries of earlier releases too, which had a single version under the
-// key version.
-func (s *ServableVersions) UnmarshalJSON(data []byte) error {
-	var stored struct {
-		Version   string   `json:"version"`
-		Versions  string   `json:"versions"`
-		BlockedBy []string `json:"blockedBy"`
-	}
-	if err := json.Unmarshal(data, &stored); err != nil {
-		return err
-	}
-	*s = ServableVersions{Versions: cmp.Or(stored.Versions, stored.Version), BlockedBy: stored.BlockedBy}
-	return nil
 }
 
 // Compiled is a config as it is served. It is internal: the status has its size, hash and

@@ -123,7 +123,7 @@ func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, in
 	return f.writeSamples(ctx, js, info, append(samples, sample))
 }
 
-// Rewrite writes values again that are stale: not encrypted as new values are. It stops after
+// Rewrite writes values again that are stale: not encrypted as new values are, or upgraded. It stops after
 // some time, and returns how many it has written and how many are left.
 func (s *writer) Rewrite(ctx context.Context) (written, left int, err error) {
 	if !s.Loaded() {

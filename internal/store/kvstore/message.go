@@ -107,7 +107,7 @@ type entry struct {
 	uid     string
 	expires time.Time // zero: never
 	// stale is true where the value in the bucket is encrypted with another key than that
-	// of new values, or is not encrypted although new values are.
+	// of new values, is not encrypted although new values are, or was upgraded.
 	stale bool
 }
 
@@ -130,7 +130,7 @@ var errForeignKey = errors.New("leaving out a value whose key is not ours")
 
 // readChange interprets a message of the bucket. The value is copied out of the
 // buffer that it shares with its headers. Its error is errForeignKey, or says that the value
-// cannot be decrypted now, but may be later.
+// cannot be decrypted or read now, but may be later.
 func (b *bucket) readChange(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64) (change,
 	error) {
 	key, err := decodeKey(strings.TrimPrefix(subject, b.subjectPrefix))
@@ -154,8 +154,18 @@ func (b *bucket) readChange(ctx context.Context, subject string, header nats.Hea
 	if err != nil {
 		return change{}, err
 	}
+	value = bytes.Clone(value)
+	if b.kind.Upgrade != nil {
+		newer, err := b.kind.Upgrade(value)
+		if err != nil {
+			return change{}, fmt.Errorf("%s %s: %w", b.kind.Resource, key, err)
+		}
+		if newer != nil {
+			value, stale = newer, true
+		}
+	}
 	c.put = &entry{
-		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(value), Foreign: meta.write == ""},
+		Item:    Item{Key: key, Revision: seq, Value: value, Foreign: meta.write == ""},
 		uid:     strings.Clone(meta.uid), // a substring would keep the whole header in memory
 		expires: meta.expires,
 		stale:   stale,

@@ -65,7 +65,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			"Objects that were stored, and whose value is lost or does not agree with its checksum.",
 			func() int64 { return int64(len(m.lostKeys())) }),
 		gauge("glowplug_store_stale_objects",
-			"Objects whose stored values are not encrypted as new ones are; glowplug rewrite writes them again.",
+			"Objects whose stored values are not encrypted as new ones are, or of an older release; glowplug rewrite writes them again.",
 			func() int64 { return int64(s.mirror.staleEntries()) }),
 		gauge("glowplug_store_replicas",
 			"NATS servers that hold the bucket; 0 with the embedded store, and until they were counted.",

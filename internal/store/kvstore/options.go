@@ -122,6 +122,10 @@ type Kind struct {
 	Note func(value []byte) string
 	// Codec is how objects are written into the bucket.
 	Codec Codec
+	// Upgrade returns a value that an older program has written, as this one writes it; nil: it can be read as
+	// it is. Its error is of a value of a newer program, with which the bucket is not used. A nil Upgrade changes
+	// nothing.
+	Upgrade func(value []byte) ([]byte, error)
 }
 
 // Codec writes objects as bucket values and reads them back.

@@ -23,6 +23,7 @@ func Stored(k *kinds.Kind) kvstore.Kind {
 	stored := kvstore.Kind{
 		Bucket: Bucket(k), Resource: k.Resource, Codec: codec{k.WithKind(k.Name)}, New: k.New, NewList: k.NewList,
 		Transient: k.Transient, Restored: k.Restored,
+		Upgrade: func(value []byte) ([]byte, error) { return upgraded(k.Name, value) },
 	}
 	if k.Resource == kinds.IgnitionConfigs {
 		stored.Note = snapshot.Outline
@@ -55,7 +56,7 @@ func (c codec) Encode(obj runtime.Object) ([]byte, error) {
 	if err := enc.Encode(value); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return marked(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))), nil
 }
 
 // Decode reads a stored object. The object in memory has no apiVersion and kind: the

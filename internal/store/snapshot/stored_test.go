@@ -153,8 +153,6 @@ func TestReadLenient(t *testing.T) {
 func TestServable(t *testing.T) {
 	for _, tt := range []struct{ servable, want string }{
 		{`[{"versions":"2.0.0-2.4.0","blockedBy":["x"]},{"versions":"3.2.0"},{"versions":"3.3.0-3.4.0"}]`, "3.2.0 3.3.0 3.4.0"},
-		// The form of earlier releases, one entry a version.
-		{`[{"version":"2.4.0","blockedBy":["x"]},{"version":"3.2.0"},{"version":"3.4.0"}]`, "3.2.0 3.4.0"},
 	} {
 		config, err := decodeConfig(kvstore.Item{Key: "a/b", Value: []byte(`{"spec":{"type":"ignition","selector":{"default":true}},` +
 			`"compiled":{"artifact":"e30=","ignitionVersion":"3.4.0"},"status":{"servable":` + tt.servable + `}}`)}, nil)
