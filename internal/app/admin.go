@@ -122,25 +122,25 @@ func probeUser(network, address string) error {
 func isOwn(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 // withUser records in the context of each connection whether its user is admitted.
-func withUser(rule api.Door, next connContext) connContext {
+func withUser(rule api.Listener, next connContext) connContext {
 	return func(ctx context.Context, conn net.Conn) context.Context {
-		door := rule
+		own := rule
 		user, ok := conn.RemoteAddr().(listener.UserAddr)
 		switch {
 		case !ok:
-			door.Refusal = peer.ErrNoUser.Error()
+			own.Refusal = peer.ErrNoUser.Error()
 		case user.Err != nil:
-			door.Refusal = user.Err.Error()
+			own.Refusal = user.Err.Error()
 		case isOwn(user.User):
-			door.Admitted = true
+			own.Admitted = true
 		default:
 			served := "root"
 			if own := os.Geteuid(); own != 0 {
 				served += fmt.Sprintf(" and user %d, which the server runs as", own)
 			}
-			door.Refusal = fmt.Sprintf("the admin listener serves %s, and this connection is of user %d", served, user.User)
+			own.Refusal = fmt.Sprintf("the admin listener serves %s, and this connection is of user %d", served, user.User)
 		}
-		return api.WithDoor(next(ctx, conn), door)
+		return api.WithListener(next(ctx, conn), own)
 	}
 }
 

@@ -111,7 +111,7 @@ type App struct {
 	imageController *imagecontroller.Controller
 	publisher       *stream.Controller
 
-	doors        []*door
+	listeners    []*httpListener
 	creds        *credentials.Credentials
 	sharing      *sharing          // with the other servers of the store; nil: there are none
 	clientCAFile *keyfile.Follower // follows --client-ca-file; nil without it
@@ -139,7 +139,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	b := builder{a}
 	b.openLog(stderr)
 	for _, open := range []func() error{
-		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openDoors, b.openImages,
+		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openListeners, b.openImages,
 		b.openDecider, b.openPortal, b.openFolders,
 		b.serveAPI, b.openPublisher, b.serveBoots,
 	} {
@@ -371,7 +371,7 @@ func (a builder) serveBoots() error {
 	a.boots = machine.New(machine.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events, a.unknown}, Boot: a.bootPath(),
 		Sources: a.sources, HTTPS: configsOverHTTPS(a.App),
-		Streams: a.streamDoor(), Assets: a.assets, Ready: a.ready,
+		Streams: a.servedStreams(), Assets: a.assets, Ready: a.ready,
 		Lost:    machine.Lost{Images: a.lost(kinds.ISCSICdroms), Streams: a.lost(kinds.StreamReleases)},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Audit: auditOfBoots(a.App), Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,

@@ -124,7 +124,7 @@ func (a builder) httpURL() string {
 	if a.settings.HTTPURL != "" {
 		return a.settings.HTTPURL
 	}
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		if d.name == "http" {
 			address := d.listener.Addr().String()
 			_, port, _ := net.SplitHostPort(address)

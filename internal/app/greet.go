@@ -32,7 +32,7 @@ func (a greeter) greet(ctx context.Context) {
 	var banner strings.Builder
 	row := func(name, value string) { fmt.Fprintf(&banner, "  %-10s %s\n", name, value) }
 	fmt.Fprintln(&banner, version.Line())
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		row(d.name, reachable(d.name, d.listener.Addr()))
 	}
 	if a.portalListener != nil {
@@ -72,7 +72,7 @@ func (a greeter) awaitStore(ctx context.Context) bool {
 // apiCommand returns a command that calls the API. Over plain HTTP kubectl sends no
 // credential, whatever its kubeconfig has: there curl reads the token from the file.
 func (a greeter) apiCommand() string {
-	if admin := a.adminDoor(); admin != nil {
+	if admin := a.adminListener(); admin != nil {
 		if path, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
 		}
@@ -98,9 +98,9 @@ func isLoopbackURL(server string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// adminDoor returns the admin listener; nil without one.
-func (a greeter) adminDoor() *door {
-	for _, d := range a.doors {
+// adminListener returns the admin listener; nil without one.
+func (a greeter) adminListener() *httpListener {
+	for _, d := range a.listeners {
 		if d.rule.Admin {
 			return d
 		}
@@ -111,7 +111,7 @@ func (a greeter) adminDoor() *door {
 // example returns a command that shows the config of one of these hosts; "" where there
 // is no admin listener, where a caller is believed, or none has a config.
 func (a greeter) example(macs []string) string {
-	admin := a.adminDoor()
+	admin := a.adminListener()
 	if admin == nil {
 		return ""
 	}

@@ -81,7 +81,7 @@ func configsOverHTTPS(a *App) *machine.HTTPS {
 	for _, name := range s.httpsNames() {
 		h.Host = name
 	}
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		if d.name == "https" {
 			h.Port = uint16(d.listener.Addr().(*net.TCPAddr).Port)
 		}

@@ -60,39 +60,39 @@ func (e *ListenError) Hint() string {
 	return ""
 }
 
-// door is an open listener with its HTTP server.
-type door struct {
+// httpListener is an open listener with its HTTP server.
+type httpListener struct {
 	name     string // http, https, admin or metrics
-	rule     api.Door
+	rule     api.Listener
 	listener net.Listener
 	server   *http.Server
 }
 
-// openDoors opens the listeners, and makes the credentials, which contain the address.
-func (a builder) openDoors() error {
+// openListeners opens the listeners, and makes the credentials, which contain the address.
+func (a builder) openListeners() error {
 	s := a.settings
 	a.refused, a.limited = newRefusedConnections(a.metrics), newLimitedRequests(a.metrics)
 	if s.MaxRequestsPerSource > 0 {
 		a.rates = listener.NewRates(s.MaxRequestsPerSource)
 	}
-	plain := api.Door{NeedsLoopback: !s.AllowInsecureAPI}
+	plain := api.Listener{NeedsLoopback: !s.AllowInsecureAPI}
 	for _, address := range s.Listen {
-		if err := a.openDoor("http", "listen", address, plain); err != nil {
+		if err := a.openListener("http", "listen", address, plain); err != nil {
 			return err
 		}
 	}
 	for _, d := range []struct {
 		name, flag, address string
-		rule                api.Door
+		rule                api.Listener
 	}{
-		{"https", "listen-tls", s.ListenTLS, api.Door{}},
-		{"admin", adminFlag, s.AdminListen, api.Door{Admin: true}},
+		{"https", "listen-tls", s.ListenTLS, api.Listener{}},
+		{"admin", adminFlag, s.AdminListen, api.Listener{Admin: true}},
 		{"metrics", "metrics-listen", s.MetricsListen, plain},
 	} {
 		if d.address == "" {
 			continue
 		}
-		if err := a.openDoor(d.name, d.flag, d.address, d.rule); err != nil {
+		if err := a.openListener(d.name, d.flag, d.address, d.rule); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (a builder) openDoors() error {
 		return err
 	}
 	a.bootTokens = boottoken.NewKey(bootKey)
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		if d.name == "https" {
 			d.server.TLSConfig = a.creds.TLSConfig()
 		}
@@ -126,7 +126,7 @@ func (a builder) openDoors() error {
 // listenNames returns the address of the HTTPS listener, unless it is every address of this
 // machine. An address such as 127.0.0.2 is one of no interface.
 func (a *App) listenNames() (names []string) {
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		if d.name != "https" {
 			continue
 		}
@@ -141,7 +141,7 @@ func (a *App) listenNames() (names []string) {
 // else plain HTTP from this machine.
 func (a *App) kubeconfigServer() string {
 	server := ""
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		if d.name == "http" || d.name == "https" {
 			server = localURL(d.name, d.listener.Addr())
 		}
@@ -149,8 +149,8 @@ func (a *App) kubeconfigServer() string {
 	return server
 }
 
-// openDoor listens on the address of a flag. openDoors sets the certificate of HTTPS.
-func (a builder) openDoor(name, flag, address string, rule api.Door) error {
+// openListener listens on the address of a flag. openListeners sets the certificate of HTTPS.
+func (a builder) openListener(name, flag, address string, rule api.Listener) error {
 	network, address := networkOf(address)
 	if rule.Admin {
 		if err := prepareAdmin(network, address); err != nil {
@@ -166,13 +166,13 @@ func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	}
 	l = listener.PerSource(l, a.settings.MaxConnectionsPerSource, a.rates, a.source, a.refusedSource(name))
 	l = listener.Unstalled(netutil.LimitListener(l, a.settings.MaxConnections))
-	d := &door{name: name, rule: rule, listener: l}
+	d := &httpListener{name: name, rule: rule, listener: l}
 	d.server = &http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return api.WithDoor(context.Background(), rule) },
+		BaseContext:       func(net.Listener) context.Context { return api.WithListener(context.Background(), rule) },
 		Protocols:         new(http.Protocols),
 	}
 	d.server.Protocols.SetHTTP1(true)
@@ -189,7 +189,7 @@ func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	if rule.Admin {
 		d.server.ConnContext = withUser(rule, d.server.ConnContext)
 	}
-	a.doors = append(a.doors, d)
+	a.listeners = append(a.listeners, d)
 	a.onClose(func() { _ = d.server.Close(); _ = d.listener.Close() })
 	return nil
 }
@@ -280,8 +280,8 @@ var classNames = map[listener.Class]string{
 	listener.Boots: "boots", listener.Others: "others", listener.Health: "health",
 }
 
-// serve answers requests until the door is shut.
-func (d *door) serve(handler http.Handler) error {
+// serve answers requests until the listener is shut.
+func (d *httpListener) serve(handler http.Handler) error {
 	d.server.Handler = listener.Bodies(handler)
 	l := d.listener
 	if d.server.TLSConfig != nil {
@@ -295,7 +295,7 @@ func (d *door) serve(handler http.Handler) error {
 }
 
 // shut lets requests in flight finish, until ctx ends; then it cuts them off.
-func (d *door) shut(ctx context.Context) {
+func (d *httpListener) shut(ctx context.Context) {
 	if err := d.server.Shutdown(ctx); err != nil {
 		_ = d.server.Close()
 	}
@@ -318,7 +318,7 @@ func healthPath(path string) string {
 
 // handler returns the handler of a listener: machines, by their paths; health and
 // metrics; and the API with its own rules.
-func (a *App) handler(d *door) http.Handler {
+func (a *App) handler(d *httpListener) http.Handler {
 	alone := a.settings.MetricsListen != "" // metrics have a listener of their own
 	metrics, apiServer := a.metricsHandler(), a.api.Handler(d.rule)
 	health := a.within(listener.Health, a.health(), http.HandlerFunc(api.TooMany))

@@ -32,7 +32,7 @@ func TestGreetingNamesACommandThatWorks(t *testing.T) {
 	} {
 		a := App{
 			settings: &settings{}, creds: &credentials.Credentials{},
-			doors: []*door{{name: "http", listener: listenerAt{addr: c.listen}}},
+			listeners: []*httpListener{{name: "http", listener: listenerAt{addr: c.listen}}},
 		}
 		a.settings.AllowInsecureAPI = c.insecure
 		if got := (greeter{&a}).apiCommand(); !strings.Contains(got, c.want) {
@@ -50,7 +50,7 @@ func TestCertificateCoversTheListenAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		a := App{doors: []*door{{name: "http", listener: l}, {name: "https", listener: l}}}
+		a := App{listeners: []*httpListener{{name: "http", listener: l}, {name: "https", listener: l}}}
 		if got := a.listenNames(); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", listen, got, want)
 		}

@@ -63,7 +63,7 @@ func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice)
 	}
 }
 
-// fieldOf returns the field of a host that has what it shares.
+// fieldOf returns the path of the field in which a host has the address of a conflict.
 func fieldOf(h *snapshot.Host, c *snapshot.Conflict) string {
 	field, shared := "spec.bootMACAddress", c.MAC.String()
 	switch {

@@ -82,7 +82,7 @@ func (a *App) background() []func(context.Context) {
 // finish.
 func (a *App) serve(ctx context.Context) error {
 	serving, ctx := errgroup.WithContext(ctx)
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		handler := a.handler(d)
 		serving.Go(func() error { return d.serve(handler) })
 	}
@@ -103,7 +103,7 @@ func (a *App) serve(ctx context.Context) error {
 	defer cancel()
 	var shut sync.WaitGroup
 	shut.Go(func() { _ = a.api.Shutdown(drain) }) // ends watches, which would last for ever
-	for _, d := range a.doors {
+	for _, d := range a.listeners {
 		shut.Go(func() { d.shut(drain) })
 	}
 	if a.targets != nil {

@@ -82,8 +82,8 @@ func (a builder) openFolder(flag, dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// streamDoor returns the streams that machines and scripts can read.
-func (a builder) streamDoor() *machine.Streams {
+// servedStreams returns the streams that machines and scripts can read.
+func (a builder) servedStreams() *machine.Streams {
 	document := func(stream, release string) ([]byte, string, bool) {
 		s := a.streams.Current(stream)
 		if release != "" {

@@ -13,9 +13,9 @@ type client struct {
 	last         uint64 // the number of its last grant
 }
 
-// mayTake reports whether a client that has some already may take more of what is free: only while it has, with
-// that, no more than is free. So one client takes half at most, and n clients leave a part of n+1 to the next
-// one. A client that has nothing is not bounded, nor is nobody, which is nil.
+// mayTake reports whether a client may hold floor more bytes when free bytes are left. Its total must not exceed
+// the free bytes: one client gets at most half of the memory, and n clients leave 1/(n+1) of it to the next. A
+// client without an account is not bounded; nor is a nil client.
 func (c *client) mayTake(floor, free int64) bool {
 	return c == nil || c.floors == 0 || c.floors+floor <= free
 }

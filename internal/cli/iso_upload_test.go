@@ -70,7 +70,7 @@ func newImageServer(t *testing.T) *imageServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := apiServer.Handler(api.Door{Admin: true, Admitted: true})
+	handler := apiServer.Handler(api.Listener{Admin: true, Admitted: true})
 	s.handler = handler
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {

@@ -12,7 +12,8 @@ import (
 	"glowplug/internal/domain/coreos"
 )
 
-// ErrBadImage is wrapped by the error for a file that is not what it is received as.
+// ErrBadImage is wrapped by the errors for a file whose content is not of the kind that it is uploaded or
+// downloaded as.
 var ErrBadImage = errors.New("the image is not taken")
 
 // peeked is how much of the beginning of a file is looked at: enough for the mark in a

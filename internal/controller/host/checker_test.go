@@ -50,7 +50,7 @@ func (d *diary) take() string {
 
 const (
 	configJSON = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},` +
-		`"status":{"servable":[{"version":"3.4.0"}]},` +
+		`"status":{"servable":[{"versions":"3.4.0"}]},` +
 		`"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
 	readable = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},` +
 		`"status":{"servable":[{"versions":"2.4.0"},{"versions":"3.2.0-3.6.0"}]},` +

@@ -40,8 +40,8 @@ type structure struct {
 	text *text
 	// quoted is a value in quotes or brackets that has not ended; nil: there is none.
 	quoted *quoted
-	// value is that of the last line, parent the offset beyond which it goes on, key the
-	// offset of its key or text. keyed is true where it has a key.
+	// value is the kind of the value on the last line. Lines that are indented by more than parent
+	// continue it. key is the indentation of its key, or of its text where keyed is false.
 	value       valueKind
 	parent, key int
 	keyed       bool

@@ -114,8 +114,8 @@ func Tie(d *Decider, view snapshot.View, h *snapshot.Host) (served, other *snaps
 	return config, other
 }
 
-// RunnerUp returns the config that a host matches as it matches the one that it receives, so that
-// only their age decides; nil: there is none. without is the view without the one that it receives.
+// RunnerUp returns the config that a host would receive without its present one, if only their age decides
+// between the two; nil: there is none. without is the view without the present config.
 func RunnerUp(d *Decider, without snapshot.View, h *snapshot.Host, config *snapshot.Config) *snapshot.Config {
 	query := d.queryFor(without, h, config.Type)
 	if other, tier := without.Pick(&query); other != nil && snapshot.MatchEqually(&query, config, other, tier) {

@@ -19,8 +19,7 @@ type Object struct {
 	Change string `json:"change"`
 }
 
-// Disks are the hosts on which Ignition would destroy data after the changes that it does not
-// destroy before.
+// Disks says which data Ignition would destroy because of the changes, and on which hosts.
 type Disks struct {
 	// Known is the number of hosts that receive other bytes and whose disks are known, and Planned
 	// the number of those whose plans were compared.

@@ -106,8 +106,8 @@ const (
 	maxBefore = 256 << 10
 )
 
-// column finds the place of a syntax error on its line: the error is the same for
-// the shortest text that has it, and that ends with what is wrong. 0 is unknown.
+// column returns the column of a syntax error on its line; 0: unknown. The parser names the line alone, so
+// column looks for the shortest beginning of the source that gives the same message: it ends with the mistake.
 func column(source string, line int, message string) int {
 	start, text := lineOf(source, line)
 	end := len(text)

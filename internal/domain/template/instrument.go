@@ -149,7 +149,8 @@ func (s scales) compared(n *parse.PipeNode) {
 	n.Cmds = commands
 }
 
-// charge is the action that charges; at is the offset of what it charges for.
+// charge returns an action that counts cost when it runs. at is the offset, in the source, of the action that
+// causes the cost.
 func charge(cost, at int) parse.Node {
 	return snippet(fmt.Sprintf("{{%s %d %d}}", chargeName, min(cost, budget+1), at))
 }

@@ -37,7 +37,7 @@ func startAccounts(t *testing.T) *accounts {
 	t.Helper()
 	stores := newStores(t)
 	kept := stores[kinds.IgnitionConfigs].(followed).tokens
-	return &accounts{startOn(t, stores, Door{}, func(opts *Options) { opts.Tokens = kept }), kept}
+	return &accounts{startOn(t, stores, Listener{}, func(opts *Options) { opts.Tokens = kept }), kept}
 }
 
 func (a *accounts) admin(method, path string, body any) answer {
@@ -386,7 +386,7 @@ func TestTokensBeforeTheyAreLoaded(t *testing.T) {
 		problem = c.problem
 		r := httptest.NewRequest(http.MethodGet, "/api/v1", nil)
 		r.Header.Set("Authorization", "Bearer "+c.token)
-		r = r.WithContext(WithDoor(r.Context(), Door{}))
+		r = r.WithContext(WithListener(r.Context(), Listener{}))
 		w := httptest.NewRecorder()
 		if g.refuse(w, r); w.Code != c.want {
 			t.Errorf("%s, %v: %d, want %d", c.token, c.problem, w.Code, c.want)

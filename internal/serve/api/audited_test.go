@@ -23,7 +23,7 @@ import (
 
 // audited starts an API with an audit trail, and returns the events of its file, and its text. A
 // policy is the rules of a policy file; "" is the built-in one.
-func audited(t *testing.T, door Door, rules string, change ...func(*Options)) (
+func audited(t *testing.T, listener Listener, rules string, change ...func(*Options)) (
 	a *api, trail func() (events []auditv1.Event, text string),
 ) {
 	t.Helper()
@@ -50,7 +50,7 @@ func audited(t *testing.T, door Door, rules string, change ...func(*Options)) (
 			t.Error(err)
 		}
 	})
-	a = startOn(t, newStores(t), door, append(change, func(o *Options) { o.Audit = opened })...)
+	a = startOn(t, newStores(t), listener, append(change, func(o *Options) { o.Audit = opened })...)
 	a.awaitRoles()
 	return a, func() (events []auditv1.Event, text string) {
 		content, err := os.ReadFile(file)
@@ -85,7 +85,7 @@ func outcome(e *auditv1.Event) string {
 // knows, and not what the client writes into a header.
 func TestEachRequestIsAudited(t *testing.T) {
 	answerOK := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
-	a, trail := audited(t, Door{}, "", func(o *Options) {
+	a, trail := audited(t, Listener{}, "", func(o *Options) {
 		o.Upload, o.Explain, o.Decider = answerOK, answerOK, decide.New(decide.Options{Inventory: o.Inventory})
 	})
 	admin := []string{"Authorization", "Bearer admin-token"}
@@ -148,7 +148,7 @@ func TestEachRequestIsAudited(t *testing.T) {
 // the request ends; other objects are there as the policy asks.
 func TestAuditHasNoSecrets(t *testing.T) {
 	explain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"x":"planted"}`) })
-	a, trail := audited(t, Door{Admin: true, Admitted: true}, "[{level: RequestResponse}]",
+	a, trail := audited(t, Listener{Admin: true, Admitted: true}, "[{level: RequestResponse}]",
 		func(o *Options) { o.Explain = explain })
 	const merge = "application/merge-patch+json"
 	secret := config("x", goodSource+"passwd: {users: [{name: core, password_hash: planted}]}\n")
@@ -224,7 +224,7 @@ func TestBlockedAuditDelaysNoAnswer(t *testing.T) {
 
 // A user who has the name of the server's own requests is audited like any other.
 func TestNameOfTheServerHidesNobody(t *testing.T) {
-	a, trail := audited(t, Door{Admin: true, Admitted: true}, "")
+	a, trail := audited(t, Listener{Admin: true, Admitted: true}, "")
 	a.do("GET", hosts, nil, as(internalUser)...)
 	events, _ := trail()
 	if got := outcome(&events[len(events)-1]); got != "local-admin as glowplug: list baremetalhosts g10/: ResponseComplete 403" {
@@ -232,7 +232,7 @@ func TestNameOfTheServerHidesNobody(t *testing.T) {
 	}
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	writeTokens(t, tokens, "token,glowplug,1\n")
-	a, trail = audited(t, Door{}, "", func(o *Options) { o.TokenFile = tokens })
+	a, trail = audited(t, Listener{}, "", func(o *Options) { o.TokenFile = tokens })
 	a.do("GET", hosts, nil, "Authorization", "Bearer token")
 	if events, _ = trail(); len(events) != 1 || events[0].User.Username != internalUser {
 		t.Errorf("%+v", events)

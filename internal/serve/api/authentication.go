@@ -43,7 +43,7 @@ type internalKey struct{}
 // isInternal reports whether a request is one of the server's own. A user may have the name internalUser.
 func isInternal(ctx context.Context) bool { return ctx.Value(internalKey{}) != nil }
 
-// guard authenticates callers by the rules of their door and by their credentials.
+// guard authenticates callers by the rules of their listener and by their credentials.
 type guard struct {
 	credentials authenticator.Request
 	// unloaded returns why tokens of ServiceAccounts cannot be known; nil: they are.
@@ -118,11 +118,11 @@ func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, b
 	if isInternal(r.Context()) {
 		return privileged(internalUser), true, nil
 	}
-	door := doorOf(r)
-	if door.Admin {
-		return privileged(localUser), door.refusal(r) == "", nil
+	listener := listenerOf(r)
+	if listener.Admin {
+		return privileged(localUser), listener.refusal(r) == "", nil
 	}
-	if door.NeedsLoopback && !isLoopback(r.RemoteAddr) {
+	if listener.NeedsLoopback && !isLoopback(r.RemoteAddr) {
 		return nil, false, nil
 	}
 	if bringsCredential(r) {
@@ -148,11 +148,11 @@ func privileged(name string) *authenticator.Response {
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	reason := "no credential: use the admin.kubeconfig in the server's data directory, or a token or client " +
 		"certificate that it knows"
-	switch door := doorOf(r); {
-	case door.Admin:
+	switch listener := listenerOf(r); {
+	case listener.Admin:
 		w.Header().Set("Connection", "close")
-		reason = door.refusal(r) + ": use the server's HTTPS address and a credential"
-	case door.NeedsLoopback && !isLoopback(r.RemoteAddr):
+		reason = listener.refusal(r) + ": use the server's HTTPS address and a credential"
+	case listener.NeedsLoopback && !isLoopback(r.RemoteAddr):
 		reason = "the API is not served to other machines over plain HTTP: use the server's HTTPS address; " +
 			"here it has only the paths for machines, such as /api/v1/ignition, /boot.ipxe and /iso/"
 	case hasToken(r) && g.unloaded != nil && g.unloaded() != nil:

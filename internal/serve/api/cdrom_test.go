@@ -40,7 +40,7 @@ func TestCdromInUse(t *testing.T) {
 // TestUpload has bodies larger than those of objects pass to the handler of
 // images, behind the same authentication.
 func TestUpload(t *testing.T) {
-	a := startOn(t, newStores(t), Door{NeedsLoopback: true}, func(opts *Options) {
+	a := startOn(t, newStores(t), Listener{NeedsLoopback: true}, func(opts *Options) {
 		opts.Upload = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n, err := io.Copy(io.Discard, r.Body)
 			fmt.Fprintf(w, "%s %d %v", r.Method, n, err)

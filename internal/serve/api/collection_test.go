@@ -26,7 +26,7 @@ func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 	const many = 10_500
 	const short = 100 << 10 // bytes: some hundred changes
 	stores := storesOn(t, kvtest.JetStream(t), kvstore.Options{Exclusive: true, WindowBytes: short})
-	a := startOn(t, stores, Door{Admin: true, Admitted: true})
+	a := startOn(t, stores, Listener{Admin: true, Admitted: true})
 	fill(t, a.stores[kinds.ConfigMaps], many)
 	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps",
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)

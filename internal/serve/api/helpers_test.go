@@ -59,7 +59,7 @@ type api struct {
 // start returns an API whose callers need no credential, on a store of its own.
 func start(t *testing.T, change ...func(*Options)) *api {
 	t.Helper()
-	return startOn(t, newStores(t), Door{Admin: true, Admitted: true}, change...)
+	return startOn(t, newStores(t), Listener{Admin: true, Admitted: true}, change...)
 }
 
 func newStores(t *testing.T) map[string]storage.Interface {
@@ -117,7 +117,7 @@ type followed struct {
 	tokens *tokens.Tokens
 }
 
-func startOn(t *testing.T, stores map[string]storage.Interface, door Door, change ...func(*Options)) *api {
+func startOn(t *testing.T, stores map[string]storage.Interface, listener Listener, change ...func(*Options)) *api {
 	t.Helper()
 	a := &api{t: t, stores: stores, status: &compiledAtOnce{}}
 	opts := Options{
@@ -133,15 +133,15 @@ func startOn(t *testing.T, stores map[string]storage.Interface, door Door, chang
 	if a.server, err = New(opts); err != nil {
 		t.Fatal(err)
 	}
-	listener := httptest.NewServer(a.server.Handler(door))
-	a.url, a.client = listener.URL, listener.Client()
+	served := httptest.NewServer(a.server.Handler(listener))
+	a.url, a.client = served.URL, served.Client()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := a.server.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		listener.Close()
+		served.Close()
 	})
 	return a
 }

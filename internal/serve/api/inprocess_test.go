@@ -24,7 +24,7 @@ import (
 
 func TestInProcessClient(t *testing.T) {
 	explained := errors.New("explained")
-	a := startOn(t, newStores(t), Door{}, func(opts *Options) {
+	a := startOn(t, newStores(t), Listener{}, func(opts *Options) {
 		opts.Explain = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(explained) })
 	})
 	client, err := dynamic.NewForConfig(a.server.LoopbackConfig())
@@ -150,7 +150,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := httptest.NewServer(server.Handler(Door{Admin: true, Admitted: true}))
+	listener := httptest.NewServer(server.Handler(Listener{Admin: true, Admitted: true}))
 	defer listener.Close()
 	resp, err := http.Get(listener.URL + hosts + "?watch=true")
 	if err != nil {

@@ -37,7 +37,7 @@ func startWithIssuers(t *testing.T, upload http.Handler, entries ...string) (
 	file = filepath.Join(t.TempDir(), "authentication.yaml")
 	writeIssuers(t, file, entries...)
 	log, logged := logstest.Logger()
-	a = startOn(t, newStores(t), Door{}, func(opts *Options) {
+	a = startOn(t, newStores(t), Listener{}, func(opts *Options) {
 		opts.AuthenticationConfig, opts.Logger, opts.Upload = file, log, upload
 	})
 	return a, file, logged

@@ -153,7 +153,7 @@ func TestRenderedIsOffByDefault(t *testing.T) {
 }
 
 func TestRenderedNeedsPermission(t *testing.T) {
-	a := startOn(t, newStores(t), Door{NeedsLoopback: true})
+	a := startOn(t, newStores(t), Listener{NeedsLoopback: true})
 	a.must(http.StatusUnauthorized, "GET", configs+"/a/rendered", nil)
 }
 

@@ -220,7 +220,7 @@ func TestNobodyGrantsWhatHeDoesNotHave(t *testing.T) {
 
 // TestImpersonationNeedsItsVerb: a user asks as another one only if a role allows that.
 func TestImpersonationNeedsItsVerb(t *testing.T) {
-	a := startOn(t, newStores(t), Door{}, func(opts *Options) {
+	a := startOn(t, newStores(t), Listener{}, func(opts *Options) {
 		opts.TokenFile = t.TempDir() + "/tokens.csv"
 		writeTokens(t, opts.TokenFile, "token-ann,ann,1\n")
 	})
@@ -364,7 +364,7 @@ func TestInvalidRoles(t *testing.T) {
 // TestWhoIsBelieved: the endpoints for machines believe a user who may impersonate every host. Another credential
 // makes its bearer no machine.
 func TestWhoIsBelieved(t *testing.T) {
-	a := startOn(t, newStores(t), Door{}, func(opts *Options) {
+	a := startOn(t, newStores(t), Listener{}, func(opts *Options) {
 		opts.TokenFile = t.TempDir() + "/tokens.csv"
 		writeTokens(t, opts.TokenFile, "token-vic,vic,1\ntoken-ann,ann,2\ntoken-eve,eve,3\n")
 	})
@@ -381,7 +381,7 @@ func TestWhoIsBelieved(t *testing.T) {
 	for token, want := range map[string]bool{
 		"admin-token": true, "token-ann": true, "token-vic": false, "token-eve": false, "wrong": false, "": false,
 	} {
-		r := httptest.NewRequest("GET", "/api/v1/ignition?mac=x", nil).WithContext(WithDoor(t.Context(), Door{}))
+		r := httptest.NewRequest("GET", "/api/v1/ignition?mac=x", nil).WithContext(WithListener(t.Context(), Listener{}))
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}

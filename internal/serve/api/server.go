@@ -1,7 +1,7 @@
 // Package api serves glowplug's objects as a Kubernetes API: the kinds of
 // api/v1 under /api/v1 with every verb that kubectl and client-go use, on the
 // library k8s.io/apiserver and the stores of package kvstore. It compiles configs
-// as they are written, and decides who may call it (doors.go).
+// as they are written, and decides who may call it (listeners.go).
 package api
 
 import (
@@ -309,9 +309,9 @@ func (s *Server) installAccounts(into *endpoints) {
 	})
 }
 
-// Handler serves /api, /apis, /openapi, /version and explain. The door of a request is that of
+// Handler serves /api, /apis, /openapi, /version and explain. The listener of a request is that of
 // its context, or this one. Only /version needs no credential.
-func (s *Server) Handler(door Door) http.Handler {
+func (s *Server) Handler(listener Listener) http.Handler {
 	info, err := json.MarshalIndent(versionInfo(), "", "  ")
 	if err != nil {
 		panic(err) // a struct of strings
@@ -322,18 +322,18 @@ func (s *Server) Handler(door Door) http.Handler {
 			_, _ = w.Write(info) // the client may have gone away
 			return
 		}
-		if _, marked := r.Context().Value(doorKey{}).(Door); !marked {
-			r = r.WithContext(WithDoor(r.Context(), door))
+		if _, marked := r.Context().Value(listenerKey{}).(Listener); !marked {
+			r = r.WithContext(WithListener(r.Context(), listener))
 		}
 		s.generic.Handler.ServeHTTP(w, r)
 	})
 }
 
 // Believe reports whether the caller of an endpoint for machines may ask as any machine: a user with
-// the verb impersonate on baremetalhosts of all namespaces. Without a door in its context (WithDoor),
+// the verb impersonate on baremetalhosts of all namespaces. Without a listener in its context (WithListener),
 // a request over plain HTTP needs loopback.
 func (s *Server) Believe(r *http.Request) bool {
-	if !bringsCredential(r) && !doorOf(r).Admin {
+	if !bringsCredential(r) && !listenerOf(r).Admin {
 		return false
 	}
 	who := s.User(r)

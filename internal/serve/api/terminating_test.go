@@ -119,7 +119,7 @@ func TestAnImageInUseHoldsItsNamespace(t *testing.T) {
 // store has, as a server does after a restart.
 func TestADeletionOfANamespaceContinuesOnAnotherServer(t *testing.T) {
 	stores := newStores(t)
-	a := startOn(t, stores, Door{Admin: true, Admitted: true}, func(o *Options) {
+	a := startOn(t, stores, Listener{Admin: true, Admitted: true}, func(o *Options) {
 		o.InUse = func(string, string) []string { return []string{"node-1"} }
 	})
 	a.must(http.StatusCreated, "POST", hosts, host("one"))
@@ -127,7 +127,7 @@ func TestADeletionOfANamespaceContinuesOnAnotherServer(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ISCSICdrom","metadata":{"name":"read"},"spec":{"isoFile":"a.iso"}}`)
 	a.must(http.StatusOK, "DELETE", g10, nil)
 	awaitCondition(t, a, "NamespaceContentRemaining", "iscsicdroms has 1")
-	b := startOn(t, stores, Door{Admin: true, Admitted: true})
+	b := startOn(t, stores, Listener{Admin: true, Admitted: true})
 	awaitGone(t, b, g10)
 	b.must(http.StatusNotFound, "GET", g10+"/iscsicdroms/read", nil)
 }
@@ -148,7 +148,7 @@ func TestADeletedNamespaceWithAnObjectIsCreatedAgain(t *testing.T) {
 // as well, and what is not written yet is told of.
 func TestEventsOfADeletedNamespaceAreDeleted(t *testing.T) {
 	deleted := make(chan string, 1)
-	a := startOn(t, newStores(t), Door{Admin: true, Admitted: true}, func(o *Options) {
+	a := startOn(t, newStores(t), Listener{Admin: true, Admitted: true}, func(o *Options) {
 		o.NamespaceDeleted = func(name string) { deleted <- name }
 	})
 	a.must(http.StatusCreated, "POST", hosts, host("one"))
@@ -173,7 +173,7 @@ func TestEventsOfADeletedNamespaceAreDeleted(t *testing.T) {
 // creates hosts all the while. No host is left without its namespace.
 func TestTwoServersDeleteANamespace(t *testing.T) {
 	js := kvtest.JetStream(t)
-	open := Door{Admin: true, Admitted: true}
+	open := Listener{Admin: true, Admitted: true}
 	a, b := startOn(t, storesOn(t, js, kvstore.Options{}), open), startOn(t, storesOn(t, js, kvstore.Options{}), open)
 	for i := range 30 {
 		a.must(http.StatusCreated, "POST", hosts, host(fmt.Sprintf("h-%d", i)))

@@ -60,7 +60,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	writeTokens(t, file, "token-jo,jo,1\ntoken-kim,kim,2\n")
 	log, logged := logstest.Logger()
-	a := startOn(t, newStores(t), Door{}, func(opts *Options) { opts.TokenFile, opts.Logger = file, log })
+	a := startOn(t, newStores(t), Listener{}, func(opts *Options) { opts.TokenFile, opts.Logger = file, log })
 	send := func(token, path string) *http.Response {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)

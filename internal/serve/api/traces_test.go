@@ -19,13 +19,13 @@ import (
 )
 
 // traced starts an API that logs, and returns what it has logged of a kind.
-func traced(t *testing.T, door Door, change ...func(*Options)) (a *api, lines func(message string) []string) {
+func traced(t *testing.T, listener Listener, change ...func(*Options)) (a *api, lines func(message string) []string) {
 	t.Helper()
 	logger, logged := logstest.Logger()
 	limiter := logs.NewLimiter(logger, nil)
 	t.Cleanup(limiter.Close)
 	change = append(change, func(o *Options) { o.Logger, o.Limiter = logger, limiter })
-	return startOn(t, newStores(t), door, change...), func(message string) (found []string) {
+	return startOn(t, newStores(t), listener, change...), func(message string) (found []string) {
 		for line := range strings.Lines(logged()) {
 			if strings.Contains(line, `msg="`+message+`" `) {
 				found = append(found, line)
@@ -42,7 +42,7 @@ func TestWritesLeaveALine(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusCreated)
 	})
-	a, lines := traced(t, Door{}, func(o *Options) { o.Upload = upload })
+	a, lines := traced(t, Listener{}, func(o *Options) { o.Upload = upload })
 	const token, secret = "Bearer admin-token", "s3cret-of-a-body"
 	object := func(name string) any {
 		h := host(name)
@@ -107,7 +107,7 @@ func TestWritesLeaveALine(t *testing.T) {
 
 // What the program writes itself is told to be its own, and a user who has its name is a client.
 func TestWritesOfTheProgramItself(t *testing.T) {
-	a, lines := traced(t, Door{})
+	a, lines := traced(t, Listener{})
 	client := &http.Client{Transport: a.server.LoopbackConfig().Transport}
 	body := `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"a"}}`
 	r, _ := http.NewRequest("POST", "http://glowplug.invalid"+hosts, strings.NewReader(body))
@@ -125,7 +125,7 @@ func TestWritesOfTheProgramItself(t *testing.T) {
 	}
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	writeTokens(t, tokens, `token,glowplug,1,"system:masters"`+"\n")
-	a, lines = traced(t, Door{}, func(o *Options) { o.TokenFile = tokens })
+	a, lines = traced(t, Listener{}, func(o *Options) { o.TokenFile = tokens })
 	a.must(http.StatusCreated, "POST", hosts, host("b"), "Authorization", "Bearer token")
 	testkit.Until(t, "it comes to pass", func() bool { return len(lines("api write")) == 1 })
 	if got := lines("api write")[0]; !strings.Contains(got, " user=glowplug client=") {
@@ -136,7 +136,7 @@ func TestWritesOfTheProgramItself(t *testing.T) {
 // A refused credential leaves a line that says of what kind it was and where it came
 // from, and never what it was.
 func TestRefusedCredentialsLeaveALine(t *testing.T) {
-	a, lines := traced(t, Door{})
+	a, lines := traced(t, Listener{})
 	const secret = "s3cret"
 	for _, step := range []struct{ method, authorization, want string }{
 		{"GET", "Bearer " + secret, `credential="bearer token" method=GET path=` + hosts + ` status=401`},
@@ -166,7 +166,7 @@ func TestRefusedCredentialsLeaveALine(t *testing.T) {
 
 // So does one that is refused in front of another handler than the API's, such as /metrics.
 func TestRefusedCredentialElsewhereLeavesALine(t *testing.T) {
-	a, lines := traced(t, Door{})
+	a, lines := traced(t, Listener{})
 	metrics := a.server.Authorized(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("a request without a valid credential is answered")
 	}))
@@ -183,7 +183,7 @@ func TestRefusedCredentialElsewhereLeavesALine(t *testing.T) {
 
 // Who has a credential and may not do what it asks for leaves a line, too.
 func TestForbiddenRequestsLeaveALine(t *testing.T) {
-	a, lines := traced(t, Door{})
+	a, lines := traced(t, Listener{})
 	a.do("GET", hosts, nil, "Authorization", "Bearer admin-token", "Impersonate-User", "system:anonymous")
 	const forbidden = "a request was refused: no role of the user allows it"
 	testkit.Until(t, "it comes to pass", func() bool { return len(lines(forbidden)) == 1 })
@@ -208,8 +208,8 @@ func TestFloodOfRefusedCredentialsLeavesFewLines(t *testing.T) {
 	limiter := logs.NewLimiter(logger, nil)
 	BridgeLogs(slog.New(limiter.Handler(logger.Handler(), logs.Source{Kind: logs.Library, Name: "kubernetes"})))
 	t.Cleanup(func() { BridgeLogs(slog.New(slog.DiscardHandler)) })
-	a := startOn(t, newStores(t), Door{}, func(o *Options) { o.Logger, o.Limiter = logger, limiter })
-	handler := a.server.Handler(Door{})
+	a := startOn(t, newStores(t), Listener{}, func(o *Options) { o.Logger, o.Limiter = logger, limiter })
+	handler := a.server.Handler(Listener{})
 	ask := func(from, path string) {
 		r := httptest.NewRequest("GET", path, nil)
 		r.RemoteAddr = from + ":4000"

@@ -61,11 +61,11 @@ type Journal interface {
 	// IssueToken returns the time of issue of the token in the script that a machine is about to
 	// receive, again in the same boot or not.
 	IssueToken(host *snapshot.Host, again bool, at time.Time) time.Time
-	// ScriptServed records that a machine has a script that boots what, LocalBoot that
-	// it has one that boots its disk.
+	// ScriptServed records the script that a machine received; what names the image that it boots.
+	// LocalBoot records a script that boots the disk, and the reason.
 	ScriptServed(host *snapshot.Host, what string, again bool)
 	LocalBoot(host *snapshot.Host, why string)
-	// Failed records that a machine has a script that shows why it cannot boot.
+	// Failed records a script that only shows why the machine cannot boot.
 	Failed(host *snapshot.Host)
 	// Complete records that a machine is provisioned. It returns nil once that is
 	// durable, and an error where that is unknown.

@@ -83,8 +83,8 @@ func fetch(t *testing.T, url string) string {
 	return string(body)
 }
 
-// TestCoreOSDoors: what was imported comes out of every door to the byte.
-func TestCoreOSDoors(t *testing.T) {
+// TestCoreOSOutputs: what was imported comes out everywhere to the byte.
+func TestCoreOSOutputs(t *testing.T) {
 	const pub = "/pub/openshift-v4/dependencies/rhcos-4.8.json"
 	images := t.TempDir()
 	server := startServer(t, "--streams-alias", pub+"=rhcos-4.8", "--streams-dir", images)
@@ -110,22 +110,22 @@ func TestCoreOSDoors(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); cm().Data["stream"] == "" &&
 		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
-	doors := map[string]string{"the ConfigMap": cm().Data["stream"], "HTTP": fetch(t, server+"/streams/rhcos-4.8.json"),
+	outputs := map[string]string{"the ConfigMap": cm().Data["stream"], "HTTP": fetch(t, server+"/streams/rhcos-4.8.json"),
 		"the alias": fetch(t, server+pub)}
-	_, doors["print-stream-json"], _ = run("coreos", "print-stream-json", "--server", server)
-	_, doors["print-stream-json --stream"], _ = run("coreos", "print-stream-json", "--server", server, "--stream",
+	_, outputs["print-stream-json"], _ = run("coreos", "print-stream-json", "--server", server)
+	_, outputs["print-stream-json --stream"], _ = run("coreos", "print-stream-json", "--server", server, "--stream",
 		"rhcos-4.8")
-	_, doors["print-stream-json --release"], _ = run("coreos", "print-stream-json", "--server", server, "--release",
+	_, outputs["print-stream-json --release"], _ = run("coreos", "print-stream-json", "--server", server, "--release",
 		"48.83.202103221318-0")
-	_, doors["offline"], _ = run("coreos", "print-stream-json", file)
-	_, doors["offline --stream"], _ = run("coreos", "print-stream-json", file, "--stream", "rhcos-4.8")
+	_, outputs["offline"], _ = run("coreos", "print-stream-json", file)
+	_, outputs["offline --stream"], _ = run("coreos", "print-stream-json", file, "--stream", "rhcos-4.8")
 	if code, _, stderr := run("coreos", "print-stream-json", file, "--stream", "stable"); code != 1 || !strings.Contains(stderr,
 		"is of the stream rhcos-4.8, and --stream is stable") {
 		t.Errorf("%d %s", code, stderr)
 	}
-	for door, got := range doors {
+	for output, got := range outputs {
 		if got != document {
-			t.Errorf("%s: other bytes (%d for %d)", door, len(got), len(document))
+			t.Errorf("%s: other bytes (%d for %d)", output, len(got), len(document))
 		}
 	}
 	if got := cm().Data["releaseVersion"]; got != "48.83.202103221318-0" {

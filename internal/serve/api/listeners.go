@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Door has the rules of a listener for callers of the API.
-type Door struct {
+// Listener has the rules of a listener for callers of the API.
+type Listener struct {
 	// NeedsLoopback refuses callers from other machines, with any credential: plain HTTP,
 	// unless --allow-insecure-api. A credential that has crossed the network in the clear
 	// proves nothing.
@@ -24,23 +24,23 @@ type Door struct {
 	Refusal  string
 }
 
-type doorKey struct{}
+type listenerKey struct{}
 
-// WithDoor adds a door to a context. Use it in BaseContext of an http.Server.
-func WithDoor(ctx context.Context, door Door) context.Context {
-	return context.WithValue(ctx, doorKey{}, door)
+// WithListener adds a listener to a context. Use it in BaseContext of an http.Server.
+func WithListener(ctx context.Context, listener Listener) context.Context {
+	return context.WithValue(ctx, listenerKey{}, listener)
 }
 
 // IsAdmin reports whether a request has come through the admin listener.
-func IsAdmin(r *http.Request) bool { return doorOf(r).Admin }
+func IsAdmin(r *http.Request) bool { return listenerOf(r).Admin }
 
-// doorOf returns the door of a request. A request without a door needs loopback unless it
+// listenerOf returns the listener of a request. A request without a listener needs loopback unless it
 // has TLS.
-func doorOf(r *http.Request) Door {
-	if door, ok := r.Context().Value(doorKey{}).(Door); ok {
-		return door
+func listenerOf(r *http.Request) Listener {
+	if listener, ok := r.Context().Value(listenerKey{}).(Listener); ok {
+		return listener
 	}
-	return Door{NeedsLoopback: r.TLS == nil}
+	return Listener{NeedsLoopback: r.TLS == nil}
 }
 
 // notForItself returns why a request through the admin listener may come from a proxy or
@@ -72,7 +72,7 @@ func notForItself(r *http.Request) string {
 
 // refusal returns why a request through the admin listener is refused, and "" for a
 // request of an admin.
-func (d Door) refusal(r *http.Request) string {
+func (d Listener) refusal(r *http.Request) string {
 	if !d.Admitted {
 		return cmp.Or(d.Refusal, "nobody knows which user this connection is of")
 	}
@@ -86,7 +86,7 @@ func (d Door) refusal(r *http.Request) string {
 // which answers 401 and writes a log line.
 func Guarded(next, api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if doorOf(r).refusal(r) != "" {
+		if listenerOf(r).refusal(r) != "" {
 			api.ServeHTTP(w, r)
 			return
 		}

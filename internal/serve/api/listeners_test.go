@@ -28,7 +28,7 @@ type caller struct {
 	tls               *tls.ConnectionState
 }
 
-func (c caller) request(door *Door) *http.Request {
+func (c caller) request(listener *Listener) *http.Request {
 	r := httptest.NewRequest("GET", "/api/v1", nil)
 	r.RemoteAddr, r.Host, r.ProtoMinor, r.TLS = c.peer, c.host, c.proto, c.tls
 	if c.header != nil {
@@ -39,13 +39,13 @@ func (c caller) request(door *Door) *http.Request {
 		addr, _ := net.ResolveTCPAddr("tcp", c.local)
 		ctx = context.WithValue(ctx, http.LocalAddrContextKey, net.Addr(addr))
 	}
-	if door != nil {
-		ctx = WithDoor(ctx, *door)
+	if listener != nil {
+		ctx = WithListener(ctx, *listener)
 	}
 	return r.WithContext(ctx)
 }
 
-func TestDoors(t *testing.T) {
+func TestListenersOfTheAPI(t *testing.T) {
 	local := caller{peer: "127.0.0.1:4000", local: "127.0.0.1:8082", host: "127.0.0.1:8082", proto: 1}
 	remote := caller{peer: "192.0.2.9:4000", local: "192.0.2.1:8082", host: "192.0.2.1:8082", proto: 1}
 	with := func(c caller, header ...string) caller {
@@ -61,27 +61,27 @@ func TestDoors(t *testing.T) {
 		return c
 	}
 	const token = "Bearer admin-token"
-	plain, secure := &Door{NeedsLoopback: true}, &Door{}
+	plain, secure := &Listener{NeedsLoopback: true}, &Listener{}
 	tests := []struct {
-		name string
-		door *Door
-		who  caller
-		user string // "" is 401
+		name     string
+		listener *Listener
+		who      caller
+		user     string // "" is 401
 	}{
 		{"plain, local, nothing", plain, local, ""},
 		{"plain, local, token", plain, with(local, "Authorization", token), "admin"},
 		{"plain, local, wrong token", plain, with(local, "Authorization", "Bearer x"), ""},
 		{"plain, local, basic", plain, with(local, "Authorization", "Basic YWRtaW46YWRtaW4tdG9rZW4="), ""},
 		{"plain, remote, token", plain, with(remote, "Authorization", token), ""},
-		{"plain, remote, insecure allowed, token", &Door{}, with(remote, "Authorization", token), "admin"},
-		{"plain, remote, insecure allowed, nothing", &Door{}, remote, ""},
+		{"plain, remote, insecure allowed, token", &Listener{}, with(remote, "Authorization", token), "admin"},
+		{"plain, remote, insecure allowed, nothing", &Listener{}, remote, ""},
 		{"tls, remote, token", secure, with(remote, "Authorization", token), "admin"},
 		{"tls, remote, nothing", secure, remote, ""},
 		{"tls, local, nothing", secure, local, ""},
 		{"unmarked, remote, token", nil, with(remote, "Authorization", token), ""},
 		{"unmarked, local, token", nil, with(local, "Authorization", token), "admin"},
 	}
-	admin := &Door{Admin: true, Admitted: true}
+	admin := &Listener{Admin: true, Admitted: true}
 	for name, who := range map[string]caller{
 		"itself":             local,
 		"by name":            but(func(c *caller) { c.host = "localhost:8082" }),
@@ -96,10 +96,10 @@ func TestDoors(t *testing.T) {
 		"a foreign token":    with(local, "Authorization", "Bearer of another cluster"),
 	} {
 		tests = append(tests, struct {
-			name string
-			door *Door
-			who  caller
-			user string
+			name     string
+			listener *Listener
+			who      caller
+			user     string
 		}{"admin listener: " + name, admin, who, "local-admin"})
 	}
 	for name, who := range map[string]caller{
@@ -121,23 +121,23 @@ func TestDoors(t *testing.T) {
 		"same-site":               with(local, "Sec-Fetch-Site", "same-site"),
 	} {
 		tests = append(tests, struct {
-			name string
-			door *Door
-			who  caller
-			user string
+			name     string
+			listener *Listener
+			who      caller
+			user     string
 		}{"not the admin listener's: " + name, admin, who, ""})
 	}
-	for name, door := range map[string]*Door{
+	for name, listener := range map[string]*Listener{
 		"another user": {Admin: true, Refusal: "this connection is of user 1000"},
 		"no user":      {Admin: true},
 	} {
 		for who, c := range map[string]caller{"nothing": local, "a token": with(local, "Authorization", token)} {
 			tests = append(tests, struct {
-				name string
-				door *Door
-				who  caller
-				user string
-			}{"admin listener: " + name + ", " + who, door, c, ""})
+				name     string
+				listener *Listener
+				who      caller
+				user     string
+			}{"admin listener: " + name + ", " + who, listener, c, ""})
 		}
 	}
 
@@ -145,22 +145,22 @@ func TestDoors(t *testing.T) {
 	server := &Server{guard: guard, authorizer: newAuthorizer(policy.New(nil))}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			response, ok, err := guard.AuthenticateRequest(test.who.request(test.door))
+			response, ok, err := guard.AuthenticateRequest(test.who.request(test.listener))
 			if err != nil || ok != (test.user != "") || ok && response.User.GetName() != test.user {
 				t.Fatalf("%v %v %v", response, ok, err)
 			}
 			if ok && !slices.Contains(response.User.GetGroups(), user.AllAuthenticated) {
 				t.Error("authenticated, and not in the group of those who are")
 			}
-			if server.Believe(test.who.request(test.door)) != ok {
+			if server.Believe(test.who.request(test.listener)) != ok {
 				t.Error("Believe says otherwise")
 			}
 			if !ok {
 				w := httptest.NewRecorder()
-				guard.refuse(w, test.who.request(test.door))
-				if test.door != nil && test.door.Admin {
+				guard.refuse(w, test.who.request(test.listener))
+				if test.listener != nil && test.listener.Admin {
 					w = httptest.NewRecorder()
-					Guarded(http.NotFoundHandler(), http.HandlerFunc(guard.refuse)).ServeHTTP(w, test.who.request(test.door))
+					Guarded(http.NotFoundHandler(), http.HandlerFunc(guard.refuse)).ServeHTTP(w, test.who.request(test.listener))
 				}
 				if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
 					t.Errorf("%d %s", w.Code, w.Body)
@@ -205,7 +205,7 @@ func TestClientCertificates(t *testing.T) {
 }
 
 func TestUnauthorizedAndForbidden(t *testing.T) {
-	a := startOn(t, newStores(t), Door{NeedsLoopback: true}, func(opts *Options) {
+	a := startOn(t, newStores(t), Listener{NeedsLoopback: true}, func(opts *Options) {
 		opts.Explain = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("explained")) })
 	})
 	for _, path := range []string{"/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", configs, explainPath,
