@@ -47,8 +47,6 @@ type backend struct {
 	// lost returns why a bucket of the embedded store is missing; nil: it is not.
 	lost    func(bucket string) error
 	damages []*natsd.Damage
-	// erased are the damaged records of the embedded store that were marked as erased now.
-	erased map[string]map[string]uint64
 	// conn is to an external store; nil for the embedded one.
 	conn      *nats.Conn
 	exclusive bool
@@ -67,6 +65,10 @@ const (
 	toDecide
 	// toLook is for an operator who looks at both, and changes nothing.
 	toLook
+	// toAcceptLoss and toLookAtLoss are the same for damaged buckets as well: what can be read of them is put into
+	// service.
+	toAcceptLoss
+	toLookAtLoss
 )
 
 // acceptance is what natsd.Options.Accept is.
@@ -139,24 +141,40 @@ func transientBuckets() (buckets []string) {
 	return buckets
 }
 
-// setAside reports whether the damaged folder of a bucket was set aside.
+// setAside reports whether the damaged folder of a bucket was set aside, and the bucket is missing or was made anew.
 func (b *backend) setAside(bucket string) bool {
-	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool { return d.Bucket == bucket })
+	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool {
+		return d.Bucket == bucket && (d.Lost || bucket == ledger.Bucket || slices.Contains(transientBuckets(), bucket))
+	})
+}
+
+// putBack returns the configuration of the stream of a bucket.
+func putBack(bucket string) jetstream.StreamConfig {
+	for _, kind := range kinds.All() {
+		if objects.Bucket(kind) == bucket {
+			return kvstore.StreamConfig(objects.Stored(kind))
+		}
+	}
+	return bootlog.StreamConfig()
 }
 
 func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose purpose,
 	accept acceptance) (*backend, error) {
-	server, err := natsd.Start(ctx, natsd.Options{
-		DataDir: s.DataDir, Logger: log, Repair: purpose == toDecide, Look: purpose == toLook, Transient: transientBuckets(),
-		Accept: accept,
-	})
+	opts := natsd.Options{
+		DataDir: s.DataDir, Logger: log, Repair: purpose == toDecide || purpose == toAcceptLoss,
+		Look: purpose == toLook || purpose == toLookAtLoss, Transient: transientBuckets(), Accept: accept,
+	}
+	if purpose == toAcceptLoss || purpose == toLookAtLoss {
+		opts.PutBack = putBack
+	}
+	server, err := natsd.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	b := &backend{
 		ledger: server.Ledger, buckets: server, writable: alarming(server.Writable, log),
 		room: func(string) func(int) error { return server.Room }, lost: server.Lost,
-		damages: server.Damages(), erased: server.AllErased(), exclusive: true, replicas: 1,
+		damages: server.Damages(), exclusive: true, replicas: 1,
 	}
 	b.close = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller/events"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
@@ -24,7 +25,8 @@ const (
 	// maxLostEvents bounds the events of one store.
 	maxLostEvents = 100
 
-	reasonLost = "ObjectLost"
+	reasonLost     = "ObjectLost"
+	reasonSetAside = "BucketDamaged"
 )
 
 // lostObjects implements decide.LostObjects.
@@ -80,8 +82,11 @@ func (l *lostObjects) lostConfigs() []decide.LostConfig {
 	return l.configs
 }
 
-// announceLost makes an event of each object that a store has lost, until ctx ends.
+// announceLost makes an event of each damaged bucket, and of each object that a store has lost, until ctx ends.
 func (a *App) announceLost(ctx context.Context) {
+	for _, d := range a.backend.damages {
+		a.events.Record(events.OfNobody, v1.EventWarning, reasonSetAside, d.Error())
+	}
 	announced := map[string]bool{}
 	wait.UntilWithContext(ctx, func(context.Context) {
 		for _, kind := range kinds.All() {
@@ -107,9 +112,14 @@ func reference(kind, key string) v1.ObjectReference {
 	return v1.ObjectReference{Kind: kind, APIVersion: "v1", Namespace: namespace, Name: name}
 }
 
-// writeLost adds the lost objects to /readyz?verbose. The server is ready nevertheless: the
-// remaining objects have to be served, and the lost ones to be applied again.
+// writeLost adds the damaged buckets and the lost objects to /readyz?verbose. With the latter the server is ready
+// nevertheless: the remaining objects have to be served, and the lost ones to be applied again.
 func (a *App) writeLost(w io.Writer) {
+	for _, d := range a.backend.damages {
+		if d.Lasts() {
+			fmt.Fprintf(w, "[!]%v\n", d)
+		}
+	}
 	for _, kind := range kinds.All() {
 		if n := len(a.stores[kind.Resource].Lost()); n > 0 {
 			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n",

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/natsd"
 )
@@ -35,6 +32,8 @@ type StoreOptions struct {
 	Existing bool
 	// Look opens both without changing anything: only Survey can be called.
 	Look bool
+	// AcceptLoss puts what can be read of damaged buckets into service.
+	AcceptLoss bool
 }
 
 // AddFlags declares the flags with their defaults.
@@ -64,28 +63,26 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 		return nil, err
 	}
 	purpose := toDecide
-	if o.Look {
+	switch {
+	case o.Look && o.AcceptLoss:
+		purpose = toLookAtLoss
+	case o.Look:
 		purpose = toLook
+	case o.AcceptLoss:
+		purpose = toAcceptLoss
 	}
 	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, purpose, nil)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range b.damages {
-		if d.Lost {
-			warn(d.Error(), "`glowplug store` leaves that folder as it is, and the bucket stays missing; "+
-				"to give the bucket up, remove the folder and run `glowplug store adopt`")
-		}
-	}
-	for _, bucket := range slices.Sorted(maps.Keys(b.erased)) {
-		if n := len(b.erased[bucket]); n > 0 {
-			hint := "the objects that are lost, or have an older value left, are listed below; apply them again, and look at " +
-				"the disk"
-			if bucket == bootlog.Stream { // its records are no objects
-				hint = "look at hosts whose status.state is not Provisioned although they are, and at the disk"
-			}
-			warn(fmt.Sprintf("damaged records in %s: %d. A start of the server, and this command without --dry-run, marks them "+
-				"as erased, so that those behind them can be read", bucket, n), hint)
+		switch {
+		case d.Accepted:
+			warn(d.Error(), "a backup has more: with one, restore the data directory instead; once nothing in that folder "+
+				"is needed, remove it")
+		case d.Lost:
+			warn(d.Error(), "`glowplug store adopt` and `glowplug store init` leave that folder as it is, and the bucket "+
+				"stays missing; to give the bucket up, remove the folder and run `glowplug store adopt`")
 		}
 	}
 	return &Store{backend: b}, nil
@@ -143,6 +140,16 @@ func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, er
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return s.backend.keeper.Adopt(ctx, s.backend.js, survey)
+}
+
+// CheckLoss returns the reason why AcceptLoss refuses what is stored.
+func (s *Store) CheckLoss(survey *ledger.Survey) error { return survey.CheckLoss() }
+
+// AcceptLoss records what is left of the store as the truth; see ledger.Keeper.
+func (s *Store) AcceptLoss(ctx context.Context, survey *ledger.Survey) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.backend.keeper.AcceptLoss(ctx, s.backend.js, survey)
 }
 
 // Init begins a new store where nothing is stored; see ledger.Keeper.

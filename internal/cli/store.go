@@ -17,8 +17,11 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
-// initCommand is the name of the command that makes an embedded store where there is none.
-const initCommand = "init"
+// initCommand makes an embedded store where there is none, and lossCommand opens damaged buckets.
+const (
+	initCommand = "init"
+	lossCommand = "accept-loss"
+)
 
 func newStoreCommand() *cobra.Command {
 	return newGroup("store", "Say which store a server belongs to",
@@ -31,12 +34,23 @@ The commands need the data directory for themselves: stop the server first.`,
 			`Accept what is stored now, whatever the data directory recorded: after the restore of
 a backup, for example, or when a server moves to another NATS. What is lost compared
 with the record is shown, and given up. A damaged bucket that was set aside stays
-missing: restore it, or remove its folder in damaged/ to give it up as well.
+missing: restore it, or put what is left of it into service with accept-loss.
 
 Every server has its own data directory: run the command for each.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
 			"adopted", (*app.Store).CheckAdopt, (*app.Store).Adopt),
+		newStoreDecision(lossCommand, "Accept that a damaged bucket has lost objects",
+			`Accept that a damaged bucket has lost objects, where there is no backup to restore.
+What NATS can still read of the buckets that were set aside is put into service, and the
+rest is given up, as every other loss that the server knows of. The command names each
+object that is lost or has an older value, and counts those that are left. An object that
+was deleted and is readable again is deleted again. The damaged files stay in damaged/.
+
+Run it with --dry-run first: that shows the same and changes nothing.`,
+			`  glowplug store accept-loss --data-dir /var/lib/glowplug --dry-run
+  glowplug store accept-loss --data-dir /var/lib/glowplug`,
+			"accepted", (*app.Store).CheckLoss, (*app.Store).AcceptLoss),
 		newStoreDecision(initCommand, "Begin a new, empty store",
 			`Begin a new, empty store where nothing is stored, although the data directory knows
 of one: for example after NATS was lost without a backup. A store with objects is
@@ -108,7 +122,8 @@ func newStoreDecision(name, short, long, example, done string,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// An external store may be adopted by a new server; an embedded one lies in the folder.
-			o.Look, o.Existing = dryRun, name != initCommand && o.NATSURL == ""
+			o.Look, o.AcceptLoss = dryRun, name == lossCommand
+			o.Existing = name != initCommand && o.NATSURL == ""
 			dataDir, isNew := o.DataDir, false
 			if _, err := os.Stat(dataDir); dryRun && !o.Existing && errors.Is(err, fs.ErrNotExist) {
 				// An empty folder elsewhere stands for the one that the command would make.
@@ -201,6 +216,7 @@ func writeSurvey(w io.Writer, where string, s *ledger.Survey) error {
 	for _, b := range s.Buckets {
 		writeLost(w, "lost", b.Name, b.Lost)
 		writeLost(w, "older than it was", b.Name, b.Older)
+		writeLost(w, "back after it was deleted", b.Name, b.Back)
 	}
 	return nil
 }

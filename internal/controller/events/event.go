@@ -69,12 +69,12 @@ func (k *key) name() string {
 // path returns the key of the event in the store.
 func (k *key) path() string { return "/events/" + k.namespace() + "/" + k.name() }
 
-// ofNobody is the object of events that are about no single object.
-var ofNobody = v1.ObjectReference{Kind: "Namespace", APIVersion: "v1", Name: v1.NamespaceDefault}
+// OfNobody is the object of events that are about no single object.
+var OfNobody = v1.ObjectReference{Kind: "Namespace", APIVersion: "v1", Name: v1.NamespaceDefault}
 
 // keyOf returns the key of a notice's event.
 func keyOf(n *decide.Notice) key {
-	k := key{object: ofNobody, eventType: v1.EventWarning, reason: n.Reason, text: n.Key}
+	k := key{object: OfNobody, eventType: v1.EventWarning, reason: n.Reason, text: n.Key}
 	if n.Machine != "" {
 		k.object = controller.MachineReference(n.Machine)
 	}

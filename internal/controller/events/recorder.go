@@ -346,7 +346,7 @@ func (r *Recorder) reportOmissions() {
 	for _, o := range omissions {
 		message := fmt.Sprintf(
 			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last)
-		r.recordLocked(key{ofNobody, v1.EventWarning, ReasonEventsLeftOut, o.reason}, alarms, message)
+		r.recordLocked(key{OfNobody, v1.EventWarning, ReasonEventsLeftOut, o.reason}, alarms, message)
 	}
 	r.mu.Unlock()
 	for _, o := range omissions {

@@ -207,7 +207,7 @@ func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.Stre
 		if l.existed() {
 			return nil, l.lost()
 		}
-		stream, err = replicas.Create(ctx, js, l.config(), l.opts.Replicas)
+		stream, err = replicas.Create(ctx, js, StreamConfig(), l.opts.Replicas)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the stream %s: %w", Stream, err)
@@ -232,7 +232,8 @@ func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.Stre
 	return info, nil
 }
 
-func (l *Log) config() jetstream.StreamConfig {
+// StreamConfig returns the configuration of a new boot log.
+func StreamConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:         Stream,
 		Description:  "what machines have done, until the status of their hosts says it",

@@ -242,10 +242,7 @@ type loading struct {
 	// bad are the keys whose value is damaged or lost; unreadable those of them that
 	// the server lists and cannot read.
 	bad, unreadable map[string]bool
-	// erased are those of bad whose records the embedded server's start has erased, and that
-	// the key log does not know, with the revision.
-	erased map[string]uint64
-	rev    uint64
+	rev             uint64
 }
 
 func (l *loading) add(c change) {
@@ -274,7 +271,7 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	l := &loading{
 		contents: f.contents,
 		tree:     newTree(), last: make(map[string]keylog.Record, feed.left),
-		bad: map[string]bool{}, unreadable: map[string]bool{}, erased: map[string]uint64{},
+		bad: map[string]bool{}, unreadable: map[string]bool{},
 		rev: max(info.State.LastSeq, firstSeq-1),
 	}
 	f.foreign.Store(false)
@@ -298,7 +295,6 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 		}
 		l.add(c)
 	}
-	l.markErased()
 	f.buried = l.verify(cleanedUpTo(info))
 	f.keys.Replace(info.Created, l.known(), l.rev)
 	f.metrics.setDamaged(slices.Sorted(maps.Keys(l.bad)))

@@ -113,9 +113,15 @@ const maxNamed = 20
 func Former(kind Kind, dir string) (ledger.Former, error) {
 	keys := keylog.New(ledger.KeyFile(dir, kind.Bucket))
 	err := keys.Read()
-	f := ledger.Former{Created: keys.Created(), Revision: keys.Revision(), Objects: map[string]uint64{}}
+	f := ledger.Former{Created: keys.Created(), Revision: keys.Revision(), Objects: map[string]uint64{},
+		Deleted: map[string]uint64{}}
+	if kind.Transient {
+		return f, err
+	}
 	for key, r := range keys.Keys() {
-		if !r.Deleted && !kind.Transient {
+		if r.Deleted {
+			f.Deleted[encodeKey(key)] = r.Revision
+		} else {
 			f.Objects[encodeKey(key)] = r.Revision
 		}
 	}

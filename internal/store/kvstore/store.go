@@ -295,6 +295,9 @@ func (b *bucket) streamConfig() jetstream.StreamConfig {
 	}
 }
 
+// StreamConfig returns the configuration of a new bucket of a kind.
+func StreamConfig(kind Kind) jetstream.StreamConfig { return newBucket(kind, Options{}).streamConfig() }
+
 // adjustBucket brings a stream that others made, with "nats kv add" say, to what
 // the store relies on.
 func (b *bucket) adjustBucket(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream) error {

@@ -52,31 +52,6 @@ func (l *loading) verify(cleaned uint64) (back map[string]uint64) {
 	return back
 }
 
-// eraser is a Ledger that has erased damaged records before NATS read them, by subject with
-// their sequence.
-type eraser interface {
-	Erased(bucket string) map[string]uint64
-}
-
-// markErased counts the objects of erased records as damaged where the key log does not reach
-// as far as the record: elsewhere verify knows whether the record was the last of its key.
-func (l *loading) markErased() {
-	ledger, ok := l.opts.Ledger.(eraser)
-	if !ok {
-		return
-	}
-	for subject, revision := range ledger.Erased(l.kind.Bucket) {
-		key, err := decodeKey(strings.TrimPrefix(subject, l.subjectPrefix))
-		_, there := l.last[key]
-		known := !l.keys.Created().IsZero() && l.keys.Revision() >= revision
-		if err != nil || there || known || !strings.HasPrefix(subject, l.subjectPrefix) {
-			continue
-		}
-		l.bad[key], l.erased[key] = true, revision
-		l.alarmDamaged(key)
-	}
-}
-
 // alarmDamaged reports an object whose record is damaged.
 func (l *loading) alarmDamaged(key string) {
 	l.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. "+l.remedy(), "object",
@@ -110,9 +85,6 @@ func (l *loading) known() map[string]keylog.Record {
 			known[e.Key] = r
 			return true
 		})
-	}
-	for key, revision := range l.erased {
-		known[key] = keylog.Record{Revision: revision}
 	}
 	for key, had := range l.keys.Keys() {
 		has, there := known[key]

@@ -19,8 +19,8 @@ type Former struct {
 	Revision uint64
 	// Floor is up to where messages were removed on purpose.
 	Floor uint64
-	// Objects are the keys that had a value, each with its revision.
-	Objects map[string]uint64
+	// Objects are the keys that had a value, and Deleted those that were deleted, each with its revision.
+	Objects, Deleted map[string]uint64
 }
 
 // compareFormer adds the comparisons to a survey that a server makes when it starts. It reports
@@ -66,7 +66,7 @@ func (k *Keeper) compareFormer(ctx context.Context, js jetstream.JetStream, s *S
 	return nil
 }
 
-// lose lists the objects that were known and are missing, or have an older value.
+// lose lists the objects that were known and are missing, have an older value, or are back after they were deleted.
 func (b *SurveyedBucket) lose(f Former, has map[string]lastMessage) {
 	for key, revision := range f.Objects {
 		switch e, ok := has[key]; {
@@ -76,6 +76,12 @@ func (b *SurveyedBucket) lose(f Former, has map[string]lastMessage) {
 			b.Older = append(b.Older, key)
 		}
 	}
+	for key, revision := range f.Deleted {
+		if e, ok := has[key]; ok && !e.deleted && e.revision < revision {
+			b.Back = append(b.Back, key)
+		}
+	}
+	slices.Sort(b.Back)
 	slices.Sort(b.Older)
 	slices.Sort(b.Lost)
 	b.Lost = slices.Compact(b.Lost)

@@ -22,7 +22,8 @@ type Survey struct {
 	// Kept is whether Adopt and Init keep the identity Found.
 	Kept bool
 
-	seen sight
+	seen  sight
+	place Place
 }
 
 // SurveyedBucket is one bucket of a Survey.
@@ -34,8 +35,8 @@ type SurveyedBucket struct {
 	// Unreadable is how many keys NATS lists and cannot read.
 	Unreadable int
 	// Lost are the keys of objects that cannot be read, or that the data directory knows and
-	// that are missing; of those in Older a former value is there.
-	Lost, Older []string
+	// that are missing; of those in Older a former value is there, and those in Back were deleted.
+	Lost, Older, Back []string
 	// Revision is the one that it has, Reached the highest that was recorded.
 	Revision, Reached uint64
 }
@@ -55,7 +56,7 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{Expected: known.ID, seen: seen}
+	s := &Survey{Expected: known.ID, seen: seen, place: k.ledger.place}
 	if seen.identity != nil {
 		s.Found = seen.identity.ID
 	}
@@ -118,6 +119,46 @@ func (s *Survey) CheckAdopt() error {
 		return errNothing
 	}
 	return nil
+}
+
+// AcceptLoss is Adopt for a store that has lost something. What is back although it was deleted is deleted again.
+func (k *Keeper) AcceptLoss(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
+	if err := s.CheckLoss(); err != nil {
+		return "", err
+	}
+	for _, b := range s.Buckets {
+		if len(b.Back) == 0 {
+			continue
+		}
+		kv, err := js.KeyValue(ctx, b.Name)
+		if err != nil {
+			return "", err
+		}
+		for _, key := range b.Back {
+			if err := kv.Delete(ctx, key); err != nil {
+				return "", fmt.Errorf("deleting %s of bucket %s again: %w", key, b.Name, err)
+			}
+		}
+	}
+	return k.acceptSurvey(ctx, js, s)
+}
+
+// CheckLoss returns the reason why AcceptLoss refuses what is stored. An embedded store lies in the data directory:
+// it has another identity where the command was killed before it recorded the new one.
+func (s *Survey) CheckLoss() error {
+	if s.place == External && s.Expected != "" && s.Found != "" && s.Expected != s.Found {
+		return &Mismatch{Reason: s.Mismatch.Reason, Remedy: remedyAway + remedyAdopt}
+	}
+	for _, b := range s.Buckets {
+		if b.Unreadable > 0 { // NATS takes no other value of them
+			return &Mismatch{
+				Reason: fmt.Sprintf("NATS lists %d objects of bucket %s, and cannot read them", b.Unreadable, b.Name),
+				Remedy: "restore NATS from a backup; or stop its server, remove msgs/index.db from the folder of the stream " +
+					StreamOf(b.Name) + ", and start it: it removes what it cannot read, and what is behind that in the file",
+			}
+		}
+	}
+	return s.CheckAdopt()
 }
 
 // isWhole reports whether a store has an identity and all that was ever known of it.

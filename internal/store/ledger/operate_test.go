@@ -258,6 +258,39 @@ func TestSurveyShowsWhatTheServerRefusesBy(t *testing.T) {
 	}
 }
 
+// TestAcceptLossDeletesAgain: what is readable again although it was deleted is deleted, before the loss counts as
+// accepted, and a store that is not the server's is none that has lost something.
+func TestAcceptLossDeletesAgain(t *testing.T) {
+	js, l := natstest.Start(t).JetStream(), open(t, t.TempDir())
+	fill(t, js, l, "A", 3)
+	stream, err := js.Stream(t.Context(), StreamOf("A"))
+	if err := errors.Join(err, keep(l).record(t.Context(), js)); err != nil {
+		t.Fatal(err)
+	}
+	former := Former{Created: stream.CachedInfo().Created, Revision: 9,
+		Objects: map[string]uint64{"key-0": 1, "key-9": 8}, Deleted: map[string]uint64{"key-1": 7, "key-2": 1}}
+	k := NewKeeper(l, KeeperOptions{Buckets: []string{"A"}, Former: func(string) Former { return former }})
+	s, err := k.Survey(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Buckets[0]; !slices.Equal(a.Lost, []string{"key-9"}) || !slices.Equal(a.Back, []string{"key-1"}) {
+		t.Errorf("the bucket is %+v", a)
+	}
+	if _, err := k.AcceptLoss(t.Context(), js, s); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = keep(l).Survey(t.Context(), js); err != nil || s.Mismatch != nil || s.Buckets[0].Objects != 2 {
+		t.Errorf("after it: %+v, %v", s, err)
+	}
+	foreign := natstest.Start(t).JetStream()
+	fill(t, foreign, open(t, t.TempDir()), "A", 3)
+	_, _, err = decide(t, l, foreign, func(k *Keeper, s *Survey) (string, error) {
+		return k.AcceptLoss(t.Context(), foreign, s)
+	})
+	refused(t, err, "the data directory belongs to store", "glowplug store adopt")
+}
+
 // What a missing bucket had is lost as well, and so is the boot log, whose keys are no objects.
 func TestSurveyNamesWhatAMissingBucketHad(t *testing.T) {
 	js, l := natstest.Start(t).JetStream(), open(t, t.TempDir())

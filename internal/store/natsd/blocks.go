@@ -2,12 +2,20 @@ package natsd
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"cmp"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/minio/highwayhash"
+	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/ledger"
 )
 
 // A block file of a stream is a row of records. Each begins with a header in little endian:
@@ -15,169 +23,130 @@ import (
 // message and for a tombstone), the time (8) and the length of the subject (2). It ends in a
 // checksum (8) of what is between. See nats-server's filestore.go, rebuildStateFromBufLocked.
 //
-// When the NATS server reads such a file anew, it stops at the first record whose checksum
-// does not hold: all records behind it are lost, those that were written and acknowledged
-// after the damage included. With its index it believes lengths and sequences without a
-// checksum, and one flipped bit in them can cost it all memory. So damaged records are marked
-// as erased before the server reads the file. What they held is lost in either case, and the
-// key log names it.
+// When the NATS server reads such a file without its index, as after a kill, it cuts the file off
+// at the first record whose checksum does not hold: the acknowledged records behind it are lost,
+// and the evidence with them. So the records are verified before the server opens the file. The
+// files are read alone; the format is private to nats-server, and nothing here writes it.
 const (
 	recordHeader   = 22
 	recordChecksum = 8
 	maxRecord      = 32 << 20 // rlBadThresh of nats-server
 
-	hasHeaders  = 1 << 31 // of the length
-	isErased    = 1 << 63 // of the sequence
-	isTombstone = 1 << 62 // of the sequence
+	hasHeaders = 1 << 31 // of the length
+	// notMessage are the bits of a sequence that mark an erased message and a tombstone.
+	notMessage = 3 << 62
 	// maxSequence is more than any bucket reaches.
 	maxSequence = 1 << 48
+
+	blockSuffix = ".blk"
 )
 
-// damagedPart is what is between two whole records, or behind the last one.
-type damagedPart struct {
-	at, length int
-	// sequence is the last one of the part; 0 where that is not known.
-	sequence uint64
-	// time is that of the record before.
-	time uint64
-	// lost are the records of the part, as far as their headers can be read.
-	lost []lostRecord
-}
-
-// lostRecord is a record that cannot be read. Its sequence is 0 where that is damaged, too.
-type lostRecord struct {
-	subject  string
-	sequence uint64
-}
-
-// damagedParts lists the damaged parts of a block, and its last whole sequence. tail is true
-// where nothing whole is behind the last part.
-func damagedParts(block []byte, sum hash.Hash) (parts []damagedPart, last uint64, tail bool) {
-	var time uint64
-	for at := 0; at < len(block); {
-		if record := recordAt(block, at); record != nil && isWhole(record, sum) {
-			if sequence := binary.LittleEndian.Uint64(record[4:]); sequence&isTombstone == 0 {
-				last = max(last, sequence&^isErased)
-			}
-			time = binary.LittleEndian.Uint64(record[12:])
-			at += len(record)
+// checkBlocks returns where the first damaged block file of a stream is damaged; nil: none is. What is
+// incomplete at the end may be a write that was never acknowledged, which the NATS server removes: it is
+// damage where whole records follow, or where the data directory knows newer messages than those before.
+func checkBlocks(folder, stream string, l *ledger.Ledger) error {
+	if _, err := os.Stat(filepath.Join(folder, keyFile)); err == nil {
+		return nil // encrypted: the server alone can read it
+	}
+	paths, err := filepath.Glob(filepath.Join(folder, "msgs", "*"+blockSuffix))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(blockNumber(a), blockNumber(b)) })
+	var last uint64
+	for i, path := range paths {
+		block, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("its file %s cannot be read: %w", path, err)
+		}
+		sum, err := hashOf(stream + "-" + strings.TrimSuffix(filepath.Base(path), blockSuffix))
+		if err != nil {
+			return err
+		}
+		end, newest := readRecords(block, sum)
+		if last = max(last, newest); end == len(block) {
 			continue
 		}
-		next, bound := nextWhole(block, at+1, sum)
-		part := damagedPart{at: at, length: next - at, time: time, lost: recordsIn(block[at:next])}
-		part.number(last, bound)
-		parts, last, tail = append(parts, part), max(last, part.sequence), next == len(block)
-		at = next
+		isNewest := i == len(paths)-1
+		if isNewest && !isRecordBehind(block, end, sum) && last >= reached(l, bucketOf(stream)) {
+			return nil
+		}
+		return fmt.Errorf("in its file %s the record at byte %d is damaged", path, end)
 	}
-	return parts, last, tail
+	return nil
 }
 
-// number takes the sequences of the part from the headers that can be true: they are between
-// those of the whole records around it. A bound of 0 is not known.
-func (p *damagedPart) number(last, bound uint64) {
-	if bound == 0 {
-		bound = last + uint64(len(p.lost)) + 1
-	}
-	for i := range p.lost {
-		r := &p.lost[i]
-		if r.sequence &^= isErased; r.sequence <= max(last, p.sequence) || r.sequence >= bound {
-			r.sequence = 0
-			continue
-		}
-		p.sequence = r.sequence
-	}
+// reached is the newest sequence of a bucket that the data directory knows of.
+func reached(l *ledger.Ledger, bucket string) uint64 {
+	keys := keylog.New(ledger.KeyFile(l.KeyDir(), bucket))
+	_ = keys.Read() // a key log that cannot be read knows of nothing
+	return max(l.Reached(bucket), keys.Revision())
 }
 
-// recordAt returns the record that begins at a place, as its length says; nil: it cannot.
-func recordAt(block []byte, at int) []byte {
-	if at+recordHeader+recordChecksum > len(block) {
-		return nil
-	}
-	length := int(binary.LittleEndian.Uint32(block[at:]) &^ hasHeaders)
-	if length < recordHeader+recordChecksum || length > min(maxRecord, len(block)-at) {
-		return nil
-	}
-	return block[at : at+length]
+// blockNumber is the number of a block file; 0 for a name without one.
+func blockNumber(path string) int {
+	n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), blockSuffix))
+	return n
 }
 
-// nextWhole returns where the next whole record begins; the end of the block if there is
-// none. The length of a damaged record may be what is damaged, so each place is tried. The
-// sequence is 0 for that of a tombstone, which is older than those around it.
-func nextWhole(block []byte, from int, sum hash.Hash) (at int, sequence uint64) {
-	for at := from; at < len(block); at++ {
-		record := recordAt(block, at)
-		if record == nil {
-			continue
-		}
-		sequence := binary.LittleEndian.Uint64(record[4:])
-		if sequence&^(isErased|isTombstone) >= maxSequence || !isWhole(record, sum) {
-			continue
-		}
-		if sequence&isTombstone != 0 {
-			return at, 0
-		}
-		return at, sequence &^ isErased
-	}
-	return len(block), 0
-}
-
-// recordsIn lists the records of a damaged part, up to one whose length cannot be true.
-func recordsIn(part []byte) (records []lostRecord) {
-	for at := 0; at+recordHeader <= len(part); {
-		header := part[at:]
-		records = append(records, lostRecord{
-			subject: subjectOf(header), sequence: binary.LittleEndian.Uint64(header[4:]),
-		})
-		record := recordAt(part, at)
+// readRecords returns where the whole records at the beginning of a block end, and their newest sequence.
+func readRecords(block []byte, sum hash.Hash) (end int, newest uint64) {
+	for end < len(block) {
+		record := recordAt(block[end:], sum)
 		if record == nil {
 			break
 		}
-		at += len(record)
+		newest = max(newest, sequenceOf(record))
+		end += len(record)
 	}
-	return records
+	return end, newest
 }
 
-// blockHash is the checksum of the records in a block.
-func blockHash(stream, block string) (hash.Hash, error) { return hashOf(stream + "-" + block) }
-
-func hashOf(name string) (hash.Hash, error) {
-	key := sha256.Sum256([]byte(name))
-	return highwayhash.NewDigest64(key[:])
+// isRecordBehind reports whether a whole record begins behind a place. The length of the damaged record may be
+// what is damaged, so each place is tried.
+func isRecordBehind(block []byte, at int, sum hash.Hash) bool {
+	for at++; at < len(block); at++ {
+		if recordAt(block[at:], sum) != nil {
+			return true
+		}
+	}
+	return false
 }
 
-// isWhole reports whether the checksum of a record holds.
-func isWhole(record []byte, sum hash.Hash) bool {
+func sequenceOf(record []byte) uint64 { return binary.LittleEndian.Uint64(record[4:]) &^ notMessage }
+
+// recordAt returns the record at the beginning of a part of a block; nil: none that is whole begins there.
+func recordAt(part []byte, sum hash.Hash) []byte {
+	if len(part) < recordHeader+recordChecksum || sequenceOf(part) >= maxSequence {
+		return nil
+	}
+	header := binary.LittleEndian.Uint32(part)
+	length := int(header &^ hasHeaders)
+	if length < recordHeader+recordChecksum || length > min(maxRecord, len(part)) {
+		return nil
+	}
+	record := part[:length]
+	data := record[recordHeader : length-recordChecksum]
 	subject := int(binary.LittleEndian.Uint16(record[20:]))
-	data := record[recordHeader : len(record)-recordChecksum]
 	rest := subject
-	if binary.LittleEndian.Uint32(record)&hasHeaders != 0 {
+	if header&hasHeaders != 0 {
 		rest += 4 // the length of the headers
 	}
 	if rest > len(data) {
-		return false
+		return nil
 	}
 	sum.Reset()
 	_, _ = sum.Write(record[4:20]) // a hash takes all
 	_, _ = sum.Write(data[:subject])
 	_, _ = sum.Write(data[rest:])
-	return bytes.Equal(sum.Sum(nil), record[len(record)-recordChecksum:])
+	if !bytes.Equal(sum.Sum(nil), record[length-recordChecksum:]) {
+		return nil
+	}
+	return record
 }
 
-// subjectOf returns the subject of a record, as far as it can be printed.
-func subjectOf(record []byte) string {
-	n := min(int(binary.LittleEndian.Uint16(record[20:])), len(record)-recordHeader, 1100)
-	return strings.ToValidUTF8(string(record[recordHeader:recordHeader+n]), "?")
-}
-
-// erase makes one erased record of a part, with a checksum that holds.
-func (p *damagedPart) erase(block []byte, sum hash.Hash) {
-	record, end := block[p.at:p.at+p.length], p.length-recordChecksum
-	binary.LittleEndian.PutUint32(record, uint32(p.length))
-	binary.LittleEndian.PutUint64(record[4:], p.sequence|isErased)
-	binary.LittleEndian.PutUint64(record[12:], p.time)
-	binary.LittleEndian.PutUint16(record[20:], 0)
-	sum.Reset()
-	_, _ = sum.Write(record[4:20])
-	_, _ = sum.Write(record[recordHeader:end])
-	copy(record[end:], sum.Sum(nil))
+// isMissing reports whether there is no file or folder.
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }

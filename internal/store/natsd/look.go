@@ -1,43 +1,43 @@
 package natsd
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"glowplug/internal/store/ledger"
 )
 
-// look takes the place of setAside for an operator who only looks. A damaged bucket, which
-// a start mends or sets aside, is an error. Where single records are damaged, or the creation of a
-// bucket has not ended, the server starts on a mended copy. Where nothing is stored, it starts on an
-// empty folder of its own, since it makes folders where it starts.
-func (s *Server) look(dir string, transient []string) error {
-	damaged, err := damagedStreams(streamsOf(s.storeDir))
+// look takes the place of setAside for an operator who only looks. The server starts on the store itself where a
+// start would change nothing, else on a copy of it; and where nothing is stored on an empty folder of its own, since
+// it makes folders where it starts. A damaged bucket, which a start sets aside, is an error, unless it is to be put
+// back.
+func (s *Server) look(ctx context.Context, dir string, opts *Options, transient []string) error {
+	streams := streamsOf(s.storeDir)
+	unfinished, err := unfinishedStreams(streams, s.Ledger)
 	if err != nil {
 		return err
 	}
-	if s.damages, err = listAside(dir, streamsOf(s.storeDir), transient); err != nil {
-		return err
-	}
-	unfinished, err := unfinishedStreams(streamsOf(s.storeDir), damaged, s.Ledger)
+	damaged, err := damagedStreams(streams, s.Ledger)
 	if err != nil {
 		return err
 	}
 	for _, stream := range unfinished {
 		delete(damaged, stream)
 	}
-	if len(damaged) > 0 {
+	if len(damaged) > 0 && opts.PutBack == nil {
 		first := slices.Min(slices.Collect(maps.Keys(damaged)))
 		return &damagedError{bucket: bucketOf(first), reason: damaged[first]}
 	}
-	blocks, err := damagedBlocks(s.storeDir)
-	if err != nil {
+	if s.damages, err = listAside(dir, streams, s.Ledger, transient); err != nil {
 		return err
 	}
-	if len(blocks) > 0 || len(unfinished) > 0 {
-		return s.lookAtCopy(unfinished)
+	isLost := slices.ContainsFunc(s.damages, func(d *Damage) bool { return d.Lost })
+	if len(damaged) > 0 || len(unfinished) > 0 || opts.PutBack != nil && isLost {
+		return s.lookAtCopy(ctx, opts, transient, unfinished)
 	}
 	holdsData, err := ledger.NotEmpty(s.storeDir)
 	if err != nil {
@@ -51,22 +51,42 @@ func (s *Server) look(dir string, transient []string) error {
 	return err
 }
 
-// lookAtCopy mends a copy of the store: the NATS server would cut the files themselves off at
-// the damage, and would wait for an unfinished stream.
-func (s *Server) lookAtCopy(unfinished []string) (err error) {
+// lookAtCopy does to a copy of the store what a start does to the store itself.
+func (s *Server) lookAtCopy(ctx context.Context, opts *Options, transient, unfinished []string) (err error) {
+	from := streamsOf(s.storeDir)
 	if s.scratch, err = os.MkdirTemp("", "glowplug-store-"); err != nil {
 		return err
 	}
 	if err := os.CopyFS(s.scratch, os.DirFS(s.storeDir)); err != nil {
-		return fmt.Errorf("copying the store, which has to be mended, to look at it: %w. Name a folder with more room in "+
+		return fmt.Errorf("copying the store, which a start would change, to look at it: %w. Name a folder with more room in "+
 			"TMPDIR", err)
 	}
 	s.storeDir = s.scratch
-	if err := removeUnfinished(streamsOf(s.storeDir), unfinished); err != nil {
+	streams := streamsOf(s.scratch)
+	if err := removeUnfinished(streams, unfinished); err != nil || opts.PutBack == nil {
 		return err
 	}
-	s.erased, err = mendBlocks(s.storeDir, s.log)
-	return err
+	if err := restoreMetas(streams, s.Ledger, s.log); err != nil {
+		return err
+	}
+	damaged, err := damagedStreams(streams, s.Ledger)
+	if err != nil {
+		return err
+	}
+	for _, d := range s.damages {
+		d.Home = filepath.Join(streams, ledger.StreamOf(d.Bucket))
+	}
+	for stream, reason := range damaged {
+		home, bucket := filepath.Join(streams, stream), bucketOf(stream)
+		if err := os.RemoveAll(home); err != nil {
+			return err
+		}
+		s.damages = append(s.damages, &Damage{
+			Bucket: bucket, Reason: reason, Aside: filepath.Join(from, stream), Home: home,
+			Lost: !slices.Contains(transient, bucket),
+		})
+	}
+	return s.accept(ctx, opts, filepath.Join(s.scratch, stagingDir))
 }
 
 // removeScratch removes the folder that look has made, and the one of a store that was not
@@ -97,6 +117,6 @@ func (e *damagedError) Error() string {
 
 // Hint is what to do about it.
 func (e *damagedError) Hint() string {
-	return "nothing was changed; the next start of the server, and this command without --dry-run, restores the files" +
-		" of the bucket from their copy or, without a good copy, moves its folder unchanged to damaged/"
+	return "nothing was changed; restore the data directory from a backup, or see with `glowplug store accept-loss " +
+		"--dry-run` what can still be read of the bucket"
 }

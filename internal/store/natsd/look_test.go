@@ -52,9 +52,11 @@ func TestLookChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ""},
-		{"a damaged record", func(t *testing.T, dir string) { spoilRecord(t, dir, "KV_HOSTS", 0, 40, false) }, ""},
-		{"a damaged record, after a kill",
-			func(t *testing.T, dir string) { spoilRecord(t, dir, "KV_HOSTS", 0, 40, true) }, ""},
+		{"a damaged record", func(t *testing.T, dir string) {
+			record(t, dir, "HOSTS", 1)
+			spoilRecord(t, dir, "KV_HOSTS", 0, 40, false)
+		},
+			"the bucket HOSTS is damaged: in its file "},
 		{"a damaged bucket that has a copy", spoilSum, "the bucket HOSTS is damaged: its file "},
 		{"a damaged bucket", func(t *testing.T, dir string) { dropCopies(t, dir); spoilSum(t, dir) },
 			"the bucket HOSTS is damaged: its file "},

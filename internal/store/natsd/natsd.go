@@ -25,6 +25,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/store/ledger"
 )
@@ -49,6 +50,10 @@ type Options struct {
 	// Accept is asked before anything in the directory is changed but the file of its lock; its error
 	// refuses the start. metadata returns that of a bucket's stream, nil where there is none. Nil: accepted.
 	Accept func(metadata func(bucket string) map[string]string) error
+	// PutBack, if set, puts copies of the damaged buckets that are missing into service, for an operator who accepts
+	// that a part of them is lost. It returns the configuration of a bucket's stream, whose description may be
+	// what is damaged.
+	PutBack func(bucket string) jetstream.StreamConfig
 	// Transient are the buckets that hold nothing lasting: where one is damaged, an
 	// empty one takes its place. All others stay missing until they are restored.
 	Transient []string
@@ -59,16 +64,14 @@ type Server struct {
 	*ledger.Ledger
 	nats     *server.Server
 	storeDir string
-	// scratch is the folder that Look makes: empty where nothing is stored, with a mended copy of a
-	// store with damaged records; else "".
+	// scratch is the folder that Look makes: empty where nothing is stored, with a copy of a
+	// store that a start would change; else "".
 	scratch string
 	// unbegun is true where an operator decides about a store that had no folder.
 	unbegun bool
 	room    room
 	damages []*Damage
-	// erased are the damaged records that the start has marked, by bucket and subject.
-	erased map[string]map[string]uint64
-	log    *slog.Logger
+	log     *slog.Logger
 	// failed is why the NATS server could not write a stream; it writes nothing more into that one.
 	failed  atomic.Pointer[error]
 	copying sync.Mutex // of the streams' meta files
@@ -98,13 +101,13 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	transient := append(slices.Clone(opts.Transient), ledger.Bucket) // the identity is written again
 	if opts.Look {
-		err = s.look(dir, transient)
+		err = s.look(ctx, dir, &opts, transient)
 	} else {
 		_, missing := os.Stat(s.storeDir)
 		s.unbegun = opts.Repair && errors.Is(missing, fs.ErrNotExist)
 		s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, s.log)
-		if err == nil {
-			s.erased, err = mendBlocks(s.storeDir, s.log)
+		if err == nil && opts.PutBack != nil {
+			err = s.accept(ctx, &opts, filepath.Join(dir, asideDir, stagingDir))
 		}
 	}
 	if err == nil {
@@ -139,11 +142,15 @@ func (s *Server) start(ctx context.Context) error {
 	s.nats.SetLoggerV2(serverLog{s.log, s.noteFailure}, false, false, false)
 	s.nats.Start()
 	if err := s.awaitReady(ctx); err != nil {
-		s.nats.Shutdown()
-		s.nats.WaitForShutdown()
+		s.stop()
 		return fmt.Errorf("embedded NATS server on %s: %w", s.storeDir, err)
 	}
 	return nil
+}
+
+func (s *Server) stop() {
+	s.nats.Shutdown()
+	s.nats.WaitForShutdown()
 }
 
 // awaitReady polls the server's health: it accepts connections before JetStream
@@ -192,8 +199,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		s.nats.Shutdown()
-		s.nats.WaitForShutdown()
+		s.stop()
 	}()
 	select {
 	case <-stopped:

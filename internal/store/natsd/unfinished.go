@@ -4,19 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"glowplug/internal/store/ledger"
 )
 
-// unfinishedStreams returns those of the damaged streams whose creation has not ended, because the
+// unfinishedStreams returns the streams whose creation has not ended, because the
 // server was killed: it makes a stream's folder first and its meta files last.
-func unfinishedStreams(streams string, damaged map[string]error, l *ledger.Ledger) ([]string, error) {
+func unfinishedStreams(streams string, l *ledger.Ledger) ([]string, error) {
+	found, err := listStreams(streams)
+	if err != nil {
+		return nil, err
+	}
 	var unfinished []string
-	for _, stream := range slices.Sorted(maps.Keys(damaged)) {
+	for _, stream := range found {
+		if _, err := readMeta(filepath.Join(streams, stream), stream); err == nil {
+			continue
+		}
 		used, err := wasUsed(filepath.Join(streams, stream), stream, l)
 		if err != nil {
 			return nil, fmt.Errorf("looking for buckets whose creation has not ended: %w", err)
