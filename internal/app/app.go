@@ -250,10 +250,7 @@ func (a builder) openDecider() error {
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors,
 		},
 		Progress: a.progress, Images: a.images, Renderer: a.rendered,
-		Lost: &lostObjects{
-			stores: a.stores, allConfigs: a.lost(kinds.IgnitionConfigs), allImages: a.lost(kinds.ISCSICdroms),
-			allNamespaces: a.lost(kinds.Namespaces), allBindings: a.lost(kinds.RoleBindings),
-		},
+		Lost:   a.losses(),
 		Tokens: a.bootTokens,
 	})
 	a.templates = template.New(template.Options{
@@ -372,7 +369,6 @@ func (a builder) serveBoots() error {
 		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events, a.unknown}, Boot: a.bootPath(),
 		Sources: a.sources, HTTPS: configsOverHTTPS(a.App),
 		Streams: a.servedStreams(), Assets: a.assets, Ready: a.ready,
-		Lost:    machine.Lost{Images: a.lost(kinds.ISCSICdroms), Streams: a.lost(kinds.StreamReleases)},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Audit: auditOfBoots(a.App), Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})

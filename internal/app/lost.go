@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -16,7 +14,6 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -29,57 +26,30 @@ const (
 	reasonSetAside = "BucketDamaged"
 )
 
-// lostObjects implements decide.LostObjects.
-type lostObjects struct {
+// losses implements decide.LostObjects.
+type losses struct {
 	stores map[string]*kvstore.Store
-	// allConfigs, allImages, allNamespaces and allBindings are true where the bucket of that kind is
-	// missing as a whole.
-	allConfigs, allImages, allNamespaces, allBindings bool
-
-	mu      sync.Mutex
-	keys    []string // of configs
-	configs []decide.LostConfig
+	// aside are the kinds whose buckets are missing as a whole.
+	aside decide.Losses
 }
 
-// Lost returns the objects that the store has lost and that decide about machines.
-func (l *lostObjects) Lost() decide.Lost {
-	var bindings []snapshot.Ref
-	for _, key := range l.stores[kinds.RoleBindings].Lost() {
-		namespace, name, _ := strings.Cut(key, "/")
-		bindings = append(bindings, snapshot.Ref{Namespace: namespace, Name: name})
-	}
-	return decide.Lost{
-		Hosts:         l.stores[kinds.BareMetalHosts].Lost(),
-		Configs:       l.lostConfigs(),
-		Images:        l.stores[kinds.ISCSICdroms].Lost(),
-		Namespaces:    l.stores[kinds.Namespaces].Lost(),
-		AllConfigs:    l.allConfigs,
-		AllImages:     l.allImages,
-		AllNamespaces: l.allNamespaces,
-		Bindings:      bindings,
-		AllBindings:   l.allBindings,
-	}
+// losses returns what knows of the lost objects that decide about machines.
+func (a *App) losses() losses {
+	return losses{a.stores, decide.Losses{
+		Hosts: a.lost(kinds.BareMetalHosts), Configs: a.lost(kinds.IgnitionConfigs), Images: a.lost(kinds.ISCSICdroms),
+		Namespaces: a.lost(kinds.Namespaces) || a.lost(kinds.RoleBindings),
+	}}
 }
 
-// lostConfigs returns the lost configs. Their outlines are cached until others are lost.
-func (l *lostObjects) lostConfigs() []decide.LostConfig {
-	store := l.stores[kinds.IgnitionConfigs]
-	keys := store.Lost()
-	if len(keys) == 0 {
-		return nil
+// Lost returns the kinds of objects that decide about machines and of which the store has lost some, or all.
+func (l losses) Lost() decide.Losses {
+	lacks := func(resource string) bool { return len(l.stores[resource].Lost()) > 0 }
+	return decide.Losses{
+		Hosts:      l.aside.Hosts || lacks(kinds.BareMetalHosts),
+		Configs:    l.aside.Configs || lacks(kinds.IgnitionConfigs),
+		Images:     l.aside.Images || lacks(kinds.ISCSICdroms),
+		Namespaces: l.aside.Namespaces || lacks(kinds.Namespaces) || lacks(kinds.RoleBindings),
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.Equal(keys, l.keys) {
-		l.keys, l.configs = keys, nil
-		for _, key := range keys {
-			namespace, name, _ := strings.Cut(key, "/")
-			l.configs = append(l.configs, decide.LostConfig{
-				Ref: snapshot.Ref{Namespace: namespace, Name: name}, Outline: snapshot.ReadOutline(key, store.Note(key)),
-			})
-		}
-	}
-	return l.configs
 }
 
 // announceLost makes an event of each damaged bucket, and of each object that a store has lost, until ctx ends.

@@ -74,7 +74,7 @@ func (a *App) lost(resource string) bool {
 func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
 
 // isNeeded reports whether machines wait until a kind has been read. Without the hosts or the configs any answer may be
-// wrong; of the other kinds that machines need, a lost one leaves the answers that do not need it, see machine.Lost.
+// wrong; of the other kinds that machines need, a lost one leaves the answers that do not need it, see decide.Losses.
 func (a *App) isNeeded(kind *kinds.Kind) bool {
 	return kind.Boot == kinds.AllAnswers || kind.Boot == kinds.SomeAnswers && !a.lost(kind.Resource)
 }

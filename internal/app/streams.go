@@ -10,6 +10,7 @@ import (
 
 	"glowplug/internal/client"
 	"glowplug/internal/controller/stream"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/serve/machine"
 )
 
@@ -94,5 +95,8 @@ func (a builder) servedStreams() *machine.Streams {
 		}
 		return s.Document.Raw, s.Document.Hash, true
 	}
-	return &machine.Streams{Document: document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
+	return &machine.Streams{
+		Document: document, Aliases: a.settings.aliases, Artifacts: a.artifacts,
+		Lost: func() bool { return a.lost(kinds.StreamReleases) || len(a.stores[kinds.StreamReleases].Lost()) > 0 },
+	}
 }

@@ -91,22 +91,22 @@ func TestConditionsAreAlwaysPresent(t *testing.T) {
 }
 
 // lost are the lost objects of a store.
-type lost decide.Lost
+type lost decide.Losses
 
-func (l lost) Lost() decide.Lost { return decide.Lost(l) }
+func (l lost) Lost() decide.Losses { return decide.Losses(l) }
 
 // TestConditionsOfADamagedStore: without the bucket of the configs neither a stored nor a new
 // host is said to lack one.
 func TestConditionsOfADamagedStore(t *testing.T) {
 	inv := snapshot.New(snapshot.Options{})
 	c := NewChecker(CheckerOptions{
-		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost{AllConfigs: true}}),
+		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost{Configs: true}}),
 	})
 	for what, complete := range map[string]func(*v1.BareMetalHost){"stored": c.Complete, "applied": c.Admit} {
 		h := newHost("a", "worker", "")
 		complete(h)
 		found := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionConfigMatched)
-		if found == nil || found.Reason != "ConfigLost" || !strings.Contains(found.Message, "lacks the configs") {
+		if found == nil || found.Reason != "ConfigLost" || !strings.Contains(found.Message, "the store has lost objects, and with them perhaps the config") {
 			t.Errorf("%s: %+v", what, found)
 		}
 		if ready := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionReady); ready != nil &&
@@ -123,27 +123,23 @@ func TestConditionsOfADamagedStore(t *testing.T) {
 	}
 }
 
-// TestWarningsOfADamagedStore: a write of a host with an image that the store has lost has the
+// TestWarningsOfADamagedStore: a write of a host with an image that the store may have lost has the
 // warning that its condition has; a host without an image has none.
 func TestWarningsOfADamagedStore(t *testing.T) {
-	for what, objects := range map[string]decide.Lost{
-		"the bucket": {AllImages: true}, "the image": {Images: []string{"g10/live"}},
-	} {
-		inv := snapshot.New(snapshot.Options{})
-		c := NewChecker(CheckerOptions{
-			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost(objects)}),
-		})
-		h := newHost("a", "worker", "live")
-		warnings := c.HostWarnings(inv.View(), h, nil)
-		c.Complete(h)
-		ready := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionImageReady)
-		if ready == nil || !slices.Equal(warnings, []string{"spec.image: " + ready.Message}) ||
-			strings.Contains(ready.Message, "exist") {
-			t.Errorf("%s is lost: warnings %q, condition %+v", what, warnings, ready)
-		}
-		if warnings := c.HostWarnings(inv.View(), newHost("a", "worker", ""), nil); len(warnings) > 0 {
-			t.Errorf("%s is lost: a host without an image has the warnings %q", what, warnings)
-		}
+	inv := snapshot.New(snapshot.Options{})
+	c := NewChecker(CheckerOptions{
+		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost{Images: true}}),
+	})
+	h := newHost("a", "worker", "live")
+	warnings := c.HostWarnings(inv.View(), h, nil)
+	c.Complete(h)
+	ready := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionImageReady)
+	if ready == nil || !slices.Equal(warnings, []string{"spec.image: " + ready.Message}) ||
+		strings.Contains(ready.Message, "exist") {
+		t.Errorf("warnings %q, condition %+v", warnings, ready)
+	}
+	if warnings := c.HostWarnings(inv.View(), newHost("a", "worker", ""), nil); len(warnings) > 0 {
+		t.Errorf("a host without an image has the warnings %q", warnings)
 	}
 }
 

@@ -59,7 +59,7 @@ func AdviseImage(d *Decider, view snapshot.View, h *snapshot.Host, isMissing str
 	if h.Image == (snapshot.Ref{}) || view.Image(h.Image) != nil {
 		return nil
 	}
-	if failure := lostImage(d.opts.Lost, h); failure != nil {
+	if failure := lossesOf(d.opts.Lost).missingImage(h.Image); failure != nil {
 		return []Advice{{"spec.image", failure.Sentence}}
 	}
 	return []Advice{{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +

@@ -59,10 +59,10 @@ type Images interface {
 func (d *Decider) Boot(req *Request) BootDecision {
 	q := bootQuestion{newQuestion(d, d.opts.Inventory.View(), req)}
 	err := q.identifyAndAdmit()
-	var doubt *fault.Error
-	if lost, ok := q.lostObjects(err); ok {
-		doubt = q.doubtHost(&lost)
-		err = cmp.Or(doubt, err)
+	var hold *fault.Error
+	if !isFinal(err) {
+		hold = q.holdBoot()
+		err = cmp.Or(hold, err)
 	}
 	b := BootDecision{Identity: q.dec.Identity, Err: err}
 	if b.Host != nil {
@@ -70,8 +70,8 @@ func (d *Decider) Boot(req *Request) BootDecision {
 		b.Progress, b.Limits = progressOf(d.opts.Progress, b.Host), q.view.Limits(b.Host)
 	}
 	switch {
-	case doubt != nil && b.Host != nil:
-		b.Notices = append(b.Notices, BootUnavailable(&b, doubt))
+	case hold != nil && b.Host != nil:
+		b.Notices = append(b.Notices, BootUnavailable(&b, hold))
 	case err != nil:
 	case b.Host == nil:
 		q.offer(&b)
@@ -106,15 +106,12 @@ func withoutIgnored(notices []Notice) []Notice {
 func (q *bootQuestion) boots(b *BootDecision) {
 	h, own := b.Host, b.Host.Booting()
 	imaged, script := h.Image != (snapshot.Ref{}), q.view.Script(h)
-	var doubt *fault.Error
-	if script == "" {
-		doubt = lostScript(q.opts.Lost, h)
-	}
+	hold := q.holdScript(h, script)
 	switch {
 	case own.Disk:
 		b.Local, b.Reason = true, "its image is "+v1.ImageLocalBoot
 		return
-	case !imaged && script == "" && doubt == nil:
+	case !imaged && script == "" && hold == nil:
 		b.Local, b.Reason = true, "it has no image"
 		return
 	}
@@ -123,7 +120,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 	if b.Local {
 		return
 	}
-	if b.Err = cmp.Or(q.refuseBoot(b), doubt); b.Err != nil {
+	if b.Err = cmp.Or(q.refuseBoot(b), hold); b.Err != nil {
 		b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
 		return
 	}
@@ -162,14 +159,8 @@ func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Er
 			" is an island; put it into "+h.Namespace)
 	}
 	image := q.view.Image(ref)
-	if q.opts.Lost != nil && image != nil && ref.Namespace != h.Namespace {
-		lost := q.opts.Lost.Lost()
-		if failure := lost.islands(q.view, "image "+ref.String(), ref.Namespace, h.Namespace); failure != nil {
-			return nil, failure
-		}
-	}
 	if image == nil {
-		if failure := lostImage(q.opts.Lost, h); failure != nil {
+		if failure := lossesOf(q.opts.Lost).missingImage(ref); failure != nil {
 			return nil, failure
 		}
 		return nil, fault.New(fault.Unavailable, "there is no image "+ref.String()+

@@ -71,9 +71,8 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 	c := Condition{Type: v1.ConditionConfigMatched, Kind: snapshot.ConfigMatched}
 	config, tier := d.ConfigOf(view, h)
 	lost := ""
-	if config == nil && d.opts.Lost != nil {
-		objects := d.opts.Lost.Lost()
-		lost = objects.whyNoConfig(h)
+	if config == nil {
+		lost = lossesOf(d.opts.Lost).whyNoConfig()
 	}
 	switch {
 	case lost != "":

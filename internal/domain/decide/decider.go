@@ -38,7 +38,7 @@ type Options struct {
 	Progress Progress
 	// Images knows which images this server can serve; nil: all of them.
 	Images Images
-	// Lost has the lost objects of the store; nil: nothing is lost.
+	// Lost knows what the store has lost; nil: nothing.
 	Lost LostObjects
 	// Renderer renders templates; nil: none are served.
 	Renderer Renderer
@@ -157,13 +157,18 @@ func (q *configQuestion) pick(t *trace) {
 	if dec.Err == nil {
 		dec.Err = q.choose(&query, t)
 	}
-	if lost, ok := q.lostObjects(dec.Err); ok {
-		doubt := cmp.Or(q.doubtHost(&lost), q.doubtLimits(&lost), q.doubtConfig(&lost, &query), q.doubtIslands(&lost))
-		if doubt != nil {
-			dec.Err = doubt
-			dec.Notices = slices.DeleteFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
-		}
+	if isFinal(dec.Err) {
+		return
 	}
+	if hold := q.holdConfig(); hold != nil {
+		dec.Err = hold
+		dec.Notices = slices.DeleteFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
+	}
+}
+
+// isFinal reports whether a request was refused, whatever is lost.
+func isFinal(err *fault.Error) bool {
+	return err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed) || err == ClaimsLimited
 }
 
 // query collects the facts: all facts of a known host, or the claims of an unknown
@@ -384,8 +389,8 @@ func (q *question) unknown() {
 func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) (Notice, *fault.Error) {
 	change := client.String() + " changed from " + former.String() + " to " + mac.String()
 	return Notice{
-		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
-		Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
-	}, fault.New(fault.Refused, "the hardware address behind "+client.String()+" was another one less than a minute ago,"+
-		" or when this connection was made; connect again in a minute")
+			Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
+			Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
+		}, fault.New(fault.Refused, "the hardware address behind "+client.String()+" was another one less than a minute ago,"+
+			" or when this connection was made; connect again in a minute")
 }

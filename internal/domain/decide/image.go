@@ -113,6 +113,11 @@ func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own,
 		foreign = q.view.Separates(h.Namespace, ref.Namespace)
 	}
 	foreign = foreign && !believed // as if there were none
+	if image == nil {
+		if failure := lossesOf(q.opts.Lost).missingImage(ref); failure != nil {
+			return failure
+		}
+	}
 	switch {
 	case image == nil || image.External != nil || foreign:
 		return fault.New(fault.NoMatch, "there is no image "+ref.String()+" here")

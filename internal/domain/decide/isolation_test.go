@@ -287,27 +287,22 @@ func TestTenantsTakeNoMachine(t *testing.T) {
 	}
 }
 
-// TestLostIslands: where it may be lost that a namespace is an island, a machine whose config is of another
-// namespace asks again; others are served.
+// TestLostIslands: while it may be lost which namespaces are islands, a machine gets no config of another namespace,
+// whatever matches it.
 func TestLostIslands(t *testing.T) {
 	l := &lab{}
-	l.host("a", "own", "", "10.0.0.1", "role", "own")
-	l.host("a", "foreign", "", "10.0.0.2", "role", "foreign")
-	l.config("a", "own", Ignition, sel{MatchLabels: map[string]string{"role": "own"}})
-	l.config("b", "foreign", Ignition, sel{MatchLabels: map[string]string{"role": "foreign"}})
+	l.host("a", "own", "52:54:00:00:00:01", "10.0.0.1")
+	l.host("a", "foreign", "52:54:00:00:00:02", "10.0.0.2")
+	l.config("a", "own", Ignition, sel{MatchMACs: []string{"52:54:00:00:00:01"}})
+	l.config("b", "foreign", Ignition, sel{MatchMACs: []string{"52:54:00:00:00:02"}})
 	for name, c := range map[string]struct {
 		lost lostObjects
 		mark bool
 		want []int
 	}{
-		"nothing":                    {lostObjects{}, false, []int{200, 200}},
-		"a namespace":                {lostObjects{Namespaces: []string{"b"}}, false, []int{200, 503}},
-		"the host's":                 {lostObjects{Namespaces: []string{"a"}}, false, []int{200, 503}},
-		"another one":                {lostObjects{Namespaces: []string{"c"}}, false, []int{200, 200}},
-		"all namespaces":             {lostObjects{AllNamespaces: true}, false, []int{200, 503}},
-		"a binding":                  {lostObjects{Bindings: []snapshot.Ref{{Namespace: "b", Name: "ann"}}}, false, []int{200, 503}},
-		"all bindings":               {lostObjects{AllBindings: true}, false, []int{200, 503}},
-		"all bindings, but the mark": {lostObjects{AllBindings: true}, true, []int{200, 200}},
+		"nothing":                           {lostObjects{}, false, []int{200, 200}},
+		"namespaces, and the host's is not": {lostObjects{Namespaces: true}, true, []int{200, 503}},
+		"namespaces, the host's as well":    {lostObjects{Namespaces: true}, false, []int{503, 503}},
 	} {
 		inv := l.inventory(t)
 		if c.mark {

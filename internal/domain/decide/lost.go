@@ -8,179 +8,116 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Lost are stored objects that can no longer be read, as namespace/name.
-type Lost struct {
-	Hosts, Images, Namespaces []string
-	Configs                   []LostConfig
-	// Bindings are RoleBindings.
-	Bindings []snapshot.Ref
-	// AllConfigs, AllImages, AllNamespaces and AllBindings are true where the bucket of that kind is
-	// missing as a whole.
-	AllConfigs, AllImages, AllNamespaces, AllBindings bool
+// Losses are the kinds of objects of which the store has lost some, or all.
+type Losses struct {
+	Hosts, Configs, Images bool
+	// Namespaces is true for Namespaces and for RoleBindings: they say which namespaces are islands, and a namespace
+	// has limits and a boot script.
+	Namespaces bool
 }
 
-// LostConfig is a config that can no longer be read.
-type LostConfig struct {
-	Ref snapshot.Ref
-	// Outline has its selector; nil where that is unknown.
-	Outline *snapshot.Config
-}
+// LostObjects returns what the store has lost, for each decision.
+type LostObjects interface{ Lost() Losses }
 
-func (l *Lost) none() bool {
-	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 &&
-		len(l.Bindings) == 0 && !l.AllConfigs && !l.AllImages && !l.AllNamespaces && !l.AllBindings
-}
-
-// lostImage returns the error of a host whose image is among the lost objects; nil: it is not,
-// or nothing is known of lost objects.
-func lostImage(objects LostObjects, h *snapshot.Host) *fault.Error {
+// lossesOf returns what the store has lost; nil objects: nothing.
+func lossesOf(objects LostObjects) Losses {
 	if objects == nil {
-		return nil
+		return Losses{}
 	}
-	lost := objects.Lost()
-	return lost.image(h)
+	return objects.Lost()
 }
 
-// image returns the error of a host whose image is lost; nil: it is not.
-func (l *Lost) image(h *snapshot.Host) *fault.Error {
+// What was lost cannot be asked which machines it was for. So one rule holds for all of it: while objects of a kind
+// that decides are lost, a machine is answered only where a fact that nothing goes before has settled the decision,
+// in an object that is there. That is a MAC address or UUID for the question which host it is, and a MAC address or
+// role for the question which config it receives. Every other machine has to ask again, since most answers are final.
+
+// holdConfig returns the error of a machine whose config a lost object could have changed; nil: none could.
+func (q *configQuestion) holdConfig() *fault.Error {
+	lost, host, config := lossesOf(q.opts.Lost), q.dec.Host, q.dec.Config
+	final := config != nil && (q.dec.Tier == match.MAC || q.dec.Tier == match.Role)
 	switch {
-	case l.AllImages:
-		return fault.LostBucket("the image " + h.Image.String() + " of this machine")
-	case slices.Contains(l.Images, h.Image.String()):
-		return lostObject("image", h.Image.String(), "it is the one of this machine")
+	case lost.Hosts && !q.hasCardOfHost():
+		return held("hosts", byCard)
+	case lost.Configs && !final:
+		return held("configs", byTier)
+	case lost.Images && !final:
+		return held("images", byTier)
+	case lost.Namespaces && !(final && host != nil && q.isWithin(host.Namespace, config.Namespace)):
+		return held("namespaces or RoleBindings", byTier+" of its own namespace")
 	}
 	return nil
 }
 
-// LostObjects returns the lost objects of the store, for each decision. A machine whose
-// answer a lost object could have changed has to ask again, since most answers are final.
-type LostObjects interface{ Lost() Lost }
-
-// lostObjects returns the lost objects; ok is false where they do not matter for a
-// decision with the error err.
-func (q *question) lostObjects(err *fault.Error) (lost Lost, ok bool) {
-	final := err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed)
-	if q.opts.Lost == nil || final || err == ClaimsLimited {
-		return Lost{}, false
-	}
-	lost = q.opts.Lost.Lost()
-	return lost, !lost.none()
-}
-
-// doubtHost returns an error where the machine may be a lost host: it is no other, or the
-// other one was not found by the hardware address that the machine claims.
-func (q *question) doubtHost(lost *Lost) *fault.Error {
-	found := q.dec.Host != nil && (q.req.Claims.MAC == zeroMAC || q.dec.FoundBy == byMAC)
-	if len(lost.Hosts) == 0 || found {
-		return nil
-	}
-	return lostObject("host", lost.Hosts[0], "this machine may be that host")
-}
-
-// doubtConfig returns an error where a lost config could have been chosen.
-func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
-	if lost.AllConfigs {
-		return fault.LostBucket("the configs")
-	}
-	for i := range lost.Configs {
-		if c := &lost.Configs[i]; q.couldWin(c, *query) {
-			return lostObject("config", c.Ref.String(), "it may be the one of this machine")
-		}
-	}
-	h := q.dec.Host
-	if h == nil || h.Image == (snapshot.Ref{}) || q.dec.Config != nil && q.dec.Tier != match.Default {
-		return nil
-	}
-	return lost.image(h) // which may name the config of this machine
-}
-
-// couldWin reports whether a lost config could have been preferred to the chosen one.
-func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
-	chosen, outline := q.dec.Config, lost.Outline
-	if outline == nil {
-		return q.couldWinByName(lost.Ref)
-	}
-	query.Type = outline.Type
-	if matching, _ := q.view.Subset(outline).Pick(&query); matching == nil {
-		return false
-	}
+// holdBoot returns the error of a machine whose boot a lost object could have changed; nil: none could.
+func (q *bootQuestion) holdBoot() *fault.Error {
+	lost := lossesOf(q.opts.Lost)
 	switch {
-	case q.req.Type == Kickstart && outline.Type == Ignition:
-		return false
-	case chosen == nil || chosen.Type != outline.Type:
-		return chosen == nil || outline.Type == q.req.Type // the preferred type
-	}
-	return q.view.Wins(&query, outline)
-}
-
-// couldWinByName is couldWin for a lost config of which only the name is known.
-func (q *question) couldWinByName(ref snapshot.Ref) bool {
-	h, chosen := q.dec.Host, q.dec.Config
-	switch {
-	case h == nil:
-		return !q.view.IsIsland(ref.Namespace)
-	case q.view.Separates(h.Namespace, ref.Namespace):
-		return false
-	case chosen == nil || chosen.Namespace != h.Namespace:
-		return true
-	}
-	// The host's own namespace is preferred. A match by MAC address or role is final.
-	return ref.Namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
-}
-
-// lostScript returns the error of a host whose namespace is lost, and with it perhaps its boot
-// script; nil: it is not, or nothing is known of lost objects.
-func lostScript(objects LostObjects, h *snapshot.Host) *fault.Error {
-	if objects == nil {
+	case q.hasCardOfHost() || !lost.Hosts && !lost.Images && !lost.Namespaces:
 		return nil
+	case lost.Hosts:
+		return held("hosts", byCard)
+	case lost.Images:
+		return held("images", byCard)
 	}
-	lost := objects.Lost()
-	return lost.namespace(h, "may have a boot script for this machine")
+	return held("namespaces or RoleBindings", byCard)
 }
 
-// namespace returns the error of a host whose namespace is lost, with what that may have for the machine;
-// nil: it is not.
-func (l *Lost) namespace(h *snapshot.Host, mayHave string) *fault.Error {
+// holdScript returns the error of a known host whose namespace is lost, and with it perhaps its boot script, or whose
+// image may be one of an island; nil: neither.
+func (q *bootQuestion) holdScript(h *snapshot.Host, script string) *fault.Error {
+	imaged := h.Image != (snapshot.Ref{})
 	switch {
-	case l.AllNamespaces:
-		return fault.LostBucket("the namespace " + h.Namespace + ", which " + mayHave)
-	case slices.Contains(l.Namespaces, h.Namespace):
-		return lostObject("namespace", h.Namespace, "it "+mayHave)
+	case !lossesOf(q.opts.Lost).Namespaces:
+		return nil
+	case script == "" && !q.view.HasNamespace(h.Namespace):
+		return fault.LostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
+	case imaged && !q.isWithin(h.Namespace, h.Image.Namespace):
+		return held("namespaces or RoleBindings", "an image of its own namespace")
 	}
 	return nil
 }
 
-// doubtLimits returns an error where the namespace of a host is lost, and with it perhaps the limits for
-// its config: it had some where their use is recorded.
-func (q *question) doubtLimits(lost *Lost) *fault.Error {
+// isWithin reports whether an object is of the namespace of a host, and the namespace is there.
+func (q *question) isWithin(host, other string) bool {
+	return host == other && q.view.HasNamespace(host)
+}
+
+// hasCardOfHost reports whether the machine was found as a host by a MAC address or UUID.
+func (q *question) hasCardOfHost() bool {
 	h := q.dec.Host
-	if h == nil || q.req.Caller.Believed {
-		return nil
+	if h == nil {
+		return false
 	}
-	failure := lost.namespace(h, "may limit when this machine receives its config")
-	if failure == nil || progressOf(q.opts.Progress, h).Window == nil {
-		return nil
-	}
-	return failure
+	return q.dec.FoundBy == byMAC || q.dec.FoundBy == byUUID || q.dec.FoundBy == byNeighbor ||
+		q.neighbor != zeroMAC && slices.Contains(h.MACs, q.neighbor)
 }
 
-// whyNoConfig says why a host without a config may lack it because objects are lost; "": none
-// is lost that it could have.
-func (l *Lost) whyNoConfig(h *snapshot.Host) string {
-	const until = "; until then the machine of this host gets 503"
-	switch hasImage := h.Image != (snapshot.Ref{}); {
-	case l.AllConfigs:
-		return fault.LostBucket("the configs").Sentence + until
-	case hasImage && l.AllImages:
-		return fault.LostBucket("the image "+h.Image.String()+" of this machine, which may name its config").Sentence + until
-	case len(l.Configs) > 0 || hasImage && l.image(h) != nil:
-		return "the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
-			"the events with the reason ObjectLost and the log of the server name them"
-	}
-	return ""
+// What has to settle a decision, in the words of an answer.
+const (
+	byCard = "a MAC address or UUID of a host"
+	byTier = "a MAC address or role in a config"
+)
+
+// held is the error of a machine that waits while objects of a kind are lost.
+func held(kind, settles string) *fault.Error {
+	return fault.New(fault.Unavailable, "the store has lost "+kind+", and a machine is answered only where "+settles+
+		" decides; restore what the log names or accept the loss, and this machine is served when it asks again")
 }
 
-func lostObject(kind, key, why string) *fault.Error {
-	return fault.New(fault.Unavailable, "the store has lost the "+kind+" "+key+", and "+why+
-		"; apply it again, and this machine is served when it asks again")
+// missingImage returns the error of an image that is not there, where images are lost; nil: none is.
+func (l Losses) missingImage(ref snapshot.Ref) *fault.Error {
+	if !l.Images {
+		return nil
+	}
+	return fault.LostBucket("the image " + ref.String())
+}
+
+// whyNoConfig says why a host may lack a config because objects are lost; "": none is lost that it could have.
+func (l Losses) whyNoConfig() string {
+	if !l.Configs && !l.Images && !l.Namespaces {
+		return ""
+	}
+	return "the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
+		"the log and the events of the server name them"
 }

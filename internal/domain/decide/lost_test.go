@@ -2,235 +2,180 @@ package decide
 
 import (
 	"slices"
+	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/snapshot"
 )
 
 // losing decides while the store has lost some objects.
-func losing(inv *snapshot.Inventory, lost Lost) *Decider {
+func losing(inv *snapshot.Inventory, lost Losses) *Decider {
 	return New(Options{Inventory: inv, Lost: lostObjects(lost)})
 }
 
-type lostObjects Lost
+type lostObjects Losses
 
-func (l lostObjects) Lost() Lost { return Lost(l) }
+func (l lostObjects) Lost() Losses { return Losses(l) }
 
-// A machine gets no final answer that an object which the store has lost could have
-// changed; every other machine gets its own.
-func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
+// kindsOfLosses are those that a store may lose.
+var kindsOfLosses = map[string]Losses{
+	"hosts": {Hosts: true}, "configs": {Configs: true}, "images": {Images: true}, "namespaces": {Namespaces: true},
+}
+
+// lossRack has a machine for each way to be matched.
+func lossRack(t *testing.T) (inv *snapshot.Inventory, machines map[string]ask) {
+	t.Helper()
 	var l lab
-	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1", "role", "worker")
-	l.host("rack-b", "plain", "52:54:00:00:00:02", "192.0.2.2")
+	role := map[string]string{"role": "worker"}
+	l.host("rack-a", "card", "52:54:00:00:00:01", "192.0.2.1", "role", "worker")
+	l.host("rack-a", "plain", "52:54:00:00:00:02", "192.0.2.2")
 	l.host("rack-a", "own", "52:54:00:00:00:03", "192.0.2.3")
-	l.config("rack-a", "worker", v1.TypeIgnition,
-		v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "worker"}})
+	l.host("rack-b", "foreign", "52:54:00:00:00:04", "192.0.2.4")
+	l.host("rack-a", "role", "52:54:00:00:00:05", "192.0.2.5", "role", "db")
+	l.host("gone", "orphan", "52:54:00:00:00:06", "192.0.2.6")
+	l.config("rack-a", "worker", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: role})
 	l.config("default", "everybody", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
-	l.config("rack-a", "named", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:03"}})
-	inv := l.inventory(t)
-	known := ask{from: "192.0.2.1", mac: "52:54:00:00:00:01"}
-	plain := ask{from: "192.0.2.2"}
-	own := ask{from: "192.0.2.3"}
-	stranger := ask{from: "192.0.2.99"}
-	config := func(namespace, name, selector string) []LostConfig {
-		lost := LostConfig{Ref: snapshot.Ref{Namespace: namespace, Name: name}}
-		if selector != "" {
-			lost.Outline = snapshot.ReadOutline(namespace+"/"+name, snapshot.Outline([]byte(
-				`{"metadata":{"creationTimestamp":"2025-01-01T00:00:00Z"},"spec":{"type":"ignition","config":"{}","selector":`+
-					selector+`}}`)))
-			if lost.Outline == nil {
-				t.Fatal("the outline cannot be read")
+	l.config("rack-a", "own", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:03"}})
+	l.config("rack-a", "foreign", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:04"}})
+	l.config("gone", "orphan", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:06"}})
+	db := l.config("rack-a", "db", v1.TypeIgnition, v1.IgnitionConfigSelector{})
+	db.Labels = map[string]string{v1.LabelRole: "db"}
+	inv = l.inventory(t)
+	for _, name := range []string{"rack-a", "rack-b", "default"} {
+		mark(inv, name, "island", "false")
+	}
+	return inv, map[string]ask{
+		"by MAC, config by labels":                   {from: "192.0.2.1", mac: "52:54:00:00:00:01"},
+		"by MAC, config for all":                     {from: "192.0.2.2", mac: "52:54:00:00:00:02"},
+		"by address, config for all":                 {from: "192.0.2.2"},
+		"by MAC, config by MAC":                      {from: "192.0.2.3", mac: "52:54:00:00:00:03"},
+		"by address, config by MAC":                  {from: "192.0.2.3"},
+		"by MAC, config by MAC of another namespace": {from: "192.0.2.4", mac: "52:54:00:00:00:04"},
+		"by MAC, config by role":                     {from: "192.0.2.5", mac: "52:54:00:00:00:05", role: "db"},
+		"by MAC, its namespace is not there":         {from: "192.0.2.6", mac: "52:54:00:00:00:06"},
+		"a stranger":                                 {from: "192.0.2.99"},
+	}
+}
+
+// TestLossesHoldUpAllThatNothingSettles: while the store has lost objects of a kind, a machine gets no config that one
+// of them could have changed. A MAC address settles which host it is, and a MAC address or role which config it
+// receives; all others ask again.
+func TestLossesHoldUpAllThatNothingSettles(t *testing.T) {
+	inv, machines := lossRack(t)
+	served := map[string][]string{ // the kinds of which some may be lost
+		"by MAC, config by labels":                   {"hosts"},
+		"by MAC, config for all":                     {"hosts"},
+		"by address, config for all":                 {},
+		"by MAC, config by MAC":                      {"hosts", "configs", "images", "namespaces"},
+		"by address, config by MAC":                  {"configs", "images", "namespaces"},
+		"by MAC, config by MAC of another namespace": {"hosts", "configs", "images"},
+		"by MAC, config by role":                     {"hosts", "configs", "images", "namespaces"},
+		"by MAC, its namespace is not there":         {"hosts", "configs", "images"},
+		"a stranger":                                 {},
+	}
+	for name, machine := range machines {
+		if dec := losing(inv, Losses{}).Config(machine.request(t)); dec.Err != nil {
+			t.Errorf("%s, with nothing lost: %v", name, dec.Err)
+		}
+		for kind, lost := range kindsOfLosses {
+			dec := losing(inv, lost).Config(machine.request(t))
+			if want := slices.Contains(served[name], kind); (dec.Err == nil) != want {
+				t.Errorf("%s, %s are lost: %v, want it served: %v", name, kind, dec.Err, want)
+			}
+			if dec.Err != nil && (dec.Err.Kind.Status() != 503 || !strings.Contains(dec.Err.Sentence, "the store has lost "+kind)) {
+				t.Errorf("%s, %s are lost: %d %v", name, kind, dec.Err.Kind.Status(), dec.Err)
 			}
 		}
-		return []LostConfig{lost}
-	}
-	for name, c := range map[string]struct {
-		lost   Lost
-		ask    ask
-		status int
-	}{
-		"a host is lost, and a stranger may be it":                {Lost{Hosts: []string{"x/y"}}, stranger, 503},
-		"a host is lost, and another one is known":                {Lost{Hosts: []string{"x/y"}}, known, 200},
-		"a host is lost, and another one gets the config for all": {Lost{Hosts: []string{"x/y"}}, plain, 200},
-		"a host is lost, and its card asks with another's address": {Lost{Hosts: []string{"x/y"}}, ask{from: "192.0.2.2",
-			mac: "52:54:00:00:00:99"}, 503},
-		"a config of another namespace, one of its own is chosen": {Lost{Configs: config("rack-b", "y", "")}, known, 200},
-		"a config of its own namespace":                           {Lost{Configs: config("rack-a", "y", "")}, known, 503},
-		"a config of its own namespace, the one by MAC is chosen": {Lost{Configs: config("rack-a", "y", "")}, own, 200},
-		"a config, and the one for all is chosen":                 {Lost{Configs: config("rack-a", "y", "")}, plain, 503},
-		"a config, and a stranger asks": {Lost{Configs: config("rack-a", "y", "")}, stranger,
-			503},
-		"a config for another machine, and the one for all is chosen": {Lost{Configs: config("rack-a", "y",
-			`{"matchMACs":["52:54:00:00:00:77"]}`)}, plain, 200},
-		"a config for another machine, and a stranger asks": {Lost{Configs: config("rack-a", "y",
-			`{"matchMACs":["52:54:00:00:00:77"]}`)}, stranger, 200},
-		"its own config, and the one for all is chosen": {Lost{Configs: config("rack-a", "y",
-			`{"matchMACs":["52:54:00:00:00:02"]}`)}, plain, 503},
-		"an older config for all": {Lost{Configs: config("default", "y",
-			`{"default":true}`)}, plain, 503},
-		"a config for all, and one by labels is chosen": {Lost{Configs: config("default", "y",
-			`{"default":true}`)}, known, 200},
-		"an image that no host boots, and the one for all is given": {Lost{Images: []string{"rack-a/y"}}, plain, 200},
-		"a namespace": {Lost{Namespaces: []string{"rack-a"}}, known, 200},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := New(Options{Inventory: inv})
-			if dec := d.Config(c.ask.request(t)); dec.Err != nil {
-				t.Fatalf("with everything there: %v", dec.Err)
-			}
-			dec := losing(inv, c.lost).Config(c.ask.request(t))
-			status := 200
-			if dec.Err != nil {
-				status = dec.Err.Kind.Status()
-			}
-			if status != c.status {
-				t.Errorf("%d (%v), want %d", status, dec.Err, c.status)
-			}
-			if dec := losing(inv, Lost{}).Config(c.ask.request(t)); dec.Err != nil {
-				t.Errorf("with nothing lost: %v", dec.Err)
-			}
-		})
 	}
 }
 
-// Without the bucket of the images a host with an image gets no config that its image could
-// have replaced, and neither an event nor a condition says that there is none.
-func TestLostImagesHoldUpTheConfigsTheyCouldName(t *testing.T) {
-	for name, c := range map[string]struct {
-		lost     Lost
-		selector *v1.IgnitionConfigSelector
-		image    bool
-		status   int
-		reason   string
-	}{
-		"the config for all":        {Lost{AllImages: true}, &v1.IgnitionConfigSelector{Default: true}, true, 503, "Matched"},
-		"none":                      {Lost{AllImages: true}, nil, true, 503, "ConfigLost"},
-		"none, one image is lost":   {Lost{Images: []string{"rack-a/iso"}}, nil, true, 503, "ConfigLost"},
-		"none, another one is":      {Lost{Images: []string{"rack-a/other"}}, nil, true, 404, "NoConfig"},
-		"one that goes before it":   {Lost{AllImages: true}, &v1.IgnitionConfigSelector{MatchIPs: []string{"192.0.2.1"}}, true, 200, "Matched"},
-		"none, without an image":    {Lost{AllImages: true}, nil, false, 404, "NoConfig"},
-		"for all, without an image": {Lost{AllImages: true}, &v1.IgnitionConfigSelector{Default: true}, false, 200, "Matched"},
-		"all configs are lost":      {Lost{AllConfigs: true}, nil, false, 503, "ConfigLost"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var l lab
-			h := l.host("rack-a", "node", "52:54:00:00:00:01", "192.0.2.1")
-			if c.image {
-				h.Spec.Image = "iso"
-			}
-			if c.selector != nil {
-				l.config("rack-a", "config", v1.TypeIgnition, *c.selector)
-			}
-			d := losing(l.inventory(t), c.lost)
-			dec := d.Config(ask{from: "192.0.2.1"}.request(t))
-			status := 200
-			if dec.Err != nil {
-				status = dec.Err.Kind.Status()
-			}
-			view := d.opts.Inventory.View()
-			matched := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "rack-a", Name: "node"}))
-			noConfig := slices.ContainsFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
-			if status != c.status || matched.Reason != c.reason || noConfig != (status == 404) {
-				t.Errorf("%d %v, %+v, notices %v", status, dec.Err, matched, dec.Notices)
-			}
-		})
+// TestLostLimits: a host whose namespace is lost is not served without the limits that the namespace may have had.
+func TestLostLimits(t *testing.T) {
+	inv, machines := lossRack(t)
+	orphan := machines["by MAC, its namespace is not there"]
+	d := losing(inv, Losses{Namespaces: true})
+	if dec := d.Config(orphan.request(t)); dec.Err == nil || dec.Err.Kind.Status() != 503 {
+		t.Errorf("without its namespace: %v", dec.Err)
+	}
+	mark(inv, "gone", "island", "false")
+	if dec := d.Config(orphan.request(t)); dec.Err != nil {
+		t.Errorf("with its namespace: %v", dec.Err)
 	}
 }
 
-// A condition names what is missing and the remedy. The events and the log name single objects;
-// of a bucket that is missing as a whole the log alone says something.
-func TestConfigLostSaysWhatIsMissing(t *testing.T) {
-	var l lab
-	l.host("rack-a", "node", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
-	for want, lost := range map[string]Lost{
-		"the server's store is damaged, and lacks the configs; restore the bucket that the log names; " +
-			"until then the machine of this host gets 503": {AllConfigs: true},
-		"the server's store is damaged, and lacks the image rack-a/iso of this machine, which may name its config; " +
-			"restore the bucket that the log names; until then the machine of this host gets 503": {AllImages: true},
-		"the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
-			"the events with the reason ObjectLost and the log of the server name them": {Images: []string{"rack-a/iso"}},
-	} {
+// TestLossesHoldUpHostsWithoutAConfig: without a config a host gets no final 404, and neither an event nor a condition
+// says that there is none.
+func TestLossesHoldUpHostsWithoutAConfig(t *testing.T) {
+	for kind, lost := range kindsOfLosses {
+		var l lab
+		l.host("rack-a", "node", "52:54:00:00:00:01", "192.0.2.1")
 		d := losing(l.inventory(t), lost)
+		dec := d.Config(ask{from: "192.0.2.1", mac: "52:54:00:00:00:01"}.request(t))
+		status, reason := 503, "ConfigLost"
+		if lost.Hosts { // the host is there
+			status, reason = 404, "NoConfig"
+		}
 		view := d.opts.Inventory.View()
-		got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "rack-a", Name: "node"}))
-		if got.Reason != "ConfigLost" || got.Met || got.Message != want {
-			t.Errorf("%+v\nwant %s", got, want)
+		matched := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "rack-a", Name: "node"}))
+		noConfig := slices.ContainsFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
+		if dec.Err == nil || dec.Err.Kind.Status() != status || matched.Met || matched.Reason != reason ||
+			noConfig != (status == 404) {
+			t.Errorf("%s: %v, %+v, notices %v", kind, dec.Err, matched, dec.Notices)
 		}
 	}
 }
 
-// Nor does it boot what its own record, or its namespace's script, could have changed.
-func TestLostObjectsHoldUpBootScripts(t *testing.T) {
+// TestLossesHoldUpBoots: nor does a machine boot what a lost object could have changed.
+func TestLossesHoldUpBoots(t *testing.T) {
 	var l lab
-	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
+	l.host("rack-a", "imaged", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
 	l.host("rack-a", "disk", "52:54:00:00:00:02", "192.0.2.2").Spec.Image = v1.ImageLocalBoot
 	l.host("rack-a", "done", "52:54:00:00:00:03", "192.0.2.3").Status.State = v1.StateProvisioned
 	l.host("rack-a", "plain", "52:54:00:00:00:04", "192.0.2.4")
+	l.host("rack-a", "missing", "52:54:00:00:00:05", "192.0.2.5").Spec.Image = "gone"
+	l.host("rack-a", "abroad", "52:54:00:00:00:06", "192.0.2.6").Spec.Image = "rack-b/iso"
 	l.image("rack-a", "iso", "")
-	l.images[0].Status.Phase = v1.PhaseReady
+	l.image("rack-b", "iso", "")
+	for _, image := range l.images {
+		image.Status.Phase = v1.PhaseReady
+	}
 	inv := l.inventory(t)
-	stranger, known, disk := ask{from: "192.0.2.99"}, ask{from: "192.0.2.1"}, ask{from: "192.0.2.2"}
-	done, plain := ask{from: "192.0.2.3"}, ask{from: "192.0.2.4"}
-	ask := func(a ask, lost Lost) bool {
-		return losing(inv, lost).Boot(a.request(t)).Err == nil
-	}
-	hosts := []string{"x/y"}
-	if ask(stranger, Lost{Hosts: hosts}) || !ask(known, Lost{Hosts: hosts}) {
-		t.Error("with a lost host a stranger boots, or a known host does not")
-	}
-	if ask(known, Lost{Namespaces: []string{"rack-a"}}) || !ask(known, Lost{Namespaces: []string{"rack-b"}}) {
-		t.Error("a host boots without the script of its namespace, or waits for another's")
-	}
-	for _, lost := range []Lost{{Namespaces: []string{"rack-a"}}, {AllNamespaces: true}} {
-		if !ask(disk, lost) || !ask(done, lost) {
-			t.Error("a host that boots its disk waits for the script of its namespace")
-		}
-		if ask(plain, lost) {
-			t.Error("a host boots its disk without the script of its namespace")
-		}
-	}
-	b := losing(inv, Lost{AllNamespaces: true}).Boot(known.request(t))
-	if b.Err == nil || len(b.Notices) != 1 || b.Notices[0].Reason != ReasonScriptUnavailable ||
-		b.Notices[0].Message != b.Err.Sentence {
-		t.Errorf("%v, notices %+v", b.Err, b.Notices)
-	}
-	known.mac = "52:54:00:00:00:99" // it may be the lost host
-	b = losing(inv, Lost{Hosts: hosts}).Boot(known.request(t))
-	if said := notices(b.Notices); b.Err == nil || !slices.Contains(said, ReasonScriptUnavailable+" rack-a/known") {
-		t.Errorf("%v, notices %q", b.Err, said)
-	}
-}
-
-// TestLostLimits: a host whose namespace is lost, and which had limits, is not served without them.
-func TestLostLimits(t *testing.T) {
-	var l lab
-	l.host("rack-a", "limited", "52:54:00:00:00:01", "192.0.2.1").Status.Provisioning =
-		&v1.ProvisioningStatus{Opened: metav1.NewTime(epoch), Fetches: 1}
-	l.host("rack-a", "free", "52:54:00:00:00:02", "192.0.2.2")
-	l.config("rack-a", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
-	inv := l.inventory(t)
+	here := l.inventory(t)
+	mark(here, "rack-a", "island", "false")
+	card := func(n string) ask { return ask{from: "192.0.2." + n, mac: "52:54:00:00:00:0" + n} }
 	for name, c := range map[string]struct {
-		lost   Lost
-		ask    ask
-		status int
+		machine ask
+		inv     *snapshot.Inventory
+		served  []string
 	}{
-		"its namespace":                    {Lost{Namespaces: []string{"rack-a"}}, ask{from: "192.0.2.1"}, 503},
-		"all namespaces":                   {Lost{AllNamespaces: true}, ask{from: "192.0.2.1"}, 503},
-		"another namespace":                {Lost{Namespaces: []string{"rack-b"}}, ask{from: "192.0.2.1"}, 200},
-		"the namespace of one without any": {Lost{Namespaces: []string{"rack-a"}}, ask{from: "192.0.2.2"}, 200},
-		"its namespace, for an operator": {Lost{Namespaces: []string{"rack-a"}}, ask{believed: true,
-			ip: "192.0.2.1"}, 200},
+		"a stranger":                        {ask{from: "192.0.2.99"}, here, []string{"configs"}},
+		"by address":                        {ask{from: "192.0.2.1"}, here, []string{"configs"}},
+		"by MAC":                            {card("1"), here, []string{"hosts", "configs", "images", "namespaces"}},
+		"by MAC, without its namespace":     {card("1"), inv, []string{"hosts", "configs", "images"}},
+		"its disk":                          {card("2"), inv, []string{"hosts", "configs", "images", "namespaces"}},
+		"its disk, since it is provisioned": {card("3"), inv, []string{"hosts", "configs", "images", "namespaces"}},
+		"its disk, without an image":        {card("4"), here, []string{"hosts", "configs", "images", "namespaces"}},
+		"its disk, perhaps":                 {card("4"), inv, []string{"hosts", "configs", "images"}},
+		"an image that is not there":        {card("5"), here, nil},
+		"an image of another namespace":     {card("6"), here, []string{"hosts", "configs", "images"}},
 	} {
-		dec := losing(inv, c.lost).Config(c.ask.request(t))
-		status := statusOK
-		if dec.Err != nil {
-			status = dec.Err.Kind.Status()
+		for kind, lost := range kindsOfLosses {
+			b := losing(c.inv, lost).Boot(c.machine.request(t))
+			if want := slices.Contains(c.served, kind); (b.Err == nil) != want {
+				t.Errorf("%s, %s are lost: %v, want it booted: %v", name, kind, b.Err, want)
+			}
+			if b.Err != nil && b.Host != nil && len(b.Notices) == 0 {
+				t.Errorf("%s, %s are lost: nobody is told of %v", name, kind, b.Err)
+			}
 		}
-		if status != c.status {
-			t.Errorf("%s: %d, want %d: %v", name, status, c.status, dec.Err)
-		}
+	}
+	b := losing(here, Losses{Images: true}).Boot(card("5").request(t))
+	if b.Err == nil || !strings.Contains(b.Err.Sentence, "lacks the image rack-a/gone") {
+		t.Errorf("of an image that may be lost it is said: %v", b.Err)
+	}
+	i := losing(here, Losses{Images: true}).Image(card("5").request(t), snapshot.Ref{Namespace: "rack-a", Name: "gone"}, false)
+	if i.Err == nil || i.Err.Kind.Status() != 503 {
+		t.Errorf("an image that may be lost: %v", i.Err)
 	}
 }

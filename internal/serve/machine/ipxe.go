@@ -35,9 +35,6 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	if res.Err == decide.ClaimsLimited { // a script would explain nothing
 		return w.fail(res, res.Err)
 	}
-	if s.opts.Boot.Unknown != UnknownExit && s.opts.Lost.fromMenu(&b) {
-		res.Err = lost
-	}
 	script := ""
 	if res.Err == nil {
 		req.Claims.Token = s.issueToken(r, req, &b)

@@ -46,9 +46,6 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 	req.Claims.Token = cmp.Or(token, req.Claims.Token)
 	// A credential counts for images also where the request claims nothing.
 	req.Caller.Believed = req.Caller.Believed || s.opts.Believe(r)
-	if s.opts.Lost.Images {
-		return w.fail(result{}, lost)
-	}
 	i := s.decideImage(r, req, ref)
 	res := result{ConfigDecision: decide.ConfigDecision{Identity: i.Identity}, boots: "image " + ref.String()}
 	if i.Err != nil {

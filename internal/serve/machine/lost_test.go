@@ -8,26 +8,25 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
 // lostObjects are the lost objects of a store.
-type lostObjects decide.Lost
+type lostObjects decide.Losses
 
-func (l lostObjects) Lost() decide.Lost { return decide.Lost(l) }
+func (l lostObjects) Lost() decide.Losses { return decide.Losses(l) }
 
 // TestLostKindsHoldUpWhatNeedsThem: what is missing as a whole holds up the machines whose boot
 // it could change, and no others. An event of the host has the reason, and explain says it too.
 func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 	const damaged = "the server's store is damaged"
-	for kind, lost := range map[string]decide.Lost{
-		"nothing": {}, "images": {AllImages: true}, "namespaces": {AllNamespaces: true},
+	for kind, lost := range map[string]decide.Losses{
+		"nothing": {}, "images": {Images: true}, "namespaces": {Namespaces: true},
 	} {
 		inv := rackInventory(t)
-		if lost.AllImages { // then none is read
+		if lost.Images { // then none is read
 			inv.Images().Load(nil)
 		}
 		decider := decide.New(decide.Options{
@@ -77,22 +76,24 @@ func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 	}
 }
 
-// TestLostImagesHoldUpTheMenu: an unknown machine is offered no menu without the images.
-func TestLostImagesHoldUpTheMenu(t *testing.T) {
-	known := decide.Identity{Host: &snapshot.Host{}}
-	for name, c := range map[string]struct {
-		lost Lost
-		b    decide.BootDecision
-		held bool
-	}{
-		"nothing is lost":           {Lost{}, decide.BootDecision{}, false},
-		"images":                    {Lost{Images: true}, decide.BootDecision{}, true},
-		"images, and it is refused": {Lost{Images: true}, decide.BootDecision{Err: fault.New(fault.Refused, "")}, false},
-		"images, and it is a host":  {Lost{Images: true}, decide.BootDecision{Identity: known}, false},
-		"stream releases":           {Lost{Streams: true}, decide.BootDecision{}, false},
-	} {
-		if got := c.lost.fromMenu(&c.b); got != c.held {
-			t.Errorf("%s: %v", name, got)
+// TestLossesHoldUpStrangers: an unknown machine is offered no menu without the images, and is not told that there is
+// no such image or stream.
+func TestLossesHoldUpStrangers(t *testing.T) {
+	inv := rackInventory(t)
+	inv.Images().Load(nil)
+	decider := decide.New(decide.Options{Inventory: inv, Lost: lostObjects{Images: true}})
+	b, _ := rackBoot(t, decide.Policy{})
+	b.Booter = decider
+	r := newRig(t, decide.ConfigDecision{}, func(o *Options) {
+		o.Boot = b
+		o.Streams = &Streams{
+			Document: func(string, string) ([]byte, string, bool) { return nil, "", false }, Lost: func() bool { return true },
+		}
+	})
+	for path, want := range map[string]int{"/ipxe": 200, "/streams/stable.json": 503} {
+		code, body, _ := r.do(t, http.MethodGet, path)
+		if code != want || path == "/ipxe" && !strings.Contains(body, "the store has lost images") {
+			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
 }

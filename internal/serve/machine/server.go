@@ -87,8 +87,6 @@ type Options struct {
 	// Ready reports whether the store has been read; nil: it has. Until then machines
 	// are asked to retry.
 	Ready func() bool
-	// Lost are the kinds of objects that are missing as a whole.
-	Lost Lost
 	// Sources limits guesses; nil: this server has a guard of its own.
 	Sources *sources.Guard
 	// Believe reports whether all claims of the sender of a request are believed: at the
@@ -380,17 +378,4 @@ func (m *metrics) route(name string) *routeMetrics {
 func (m *routeMetrics) request(status int, tier match.Tier, took time.Duration) {
 	m.requests.WithLabelValues(strconv.Itoa(status), tier.String()).Inc()
 	m.duration.Observe(took.Seconds())
-}
-
-// Lost are the kinds of objects whose bucket is damaged. Requests that depend on them and are
-// not for a known host are answered 503; for hosts the Decider knows what is lost.
-type Lost struct{ Images, Streams bool }
-
-// lost is the answer to machines that need what is missing.
-var lost = fault.New(fault.Unavailable,
-	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
-
-// fromMenu reports whether the menu of an unknown machine lacks what is missing.
-func (l Lost) fromMenu(b *decide.BootDecision) bool {
-	return l.Images && b.Host == nil && (b.Err == nil || b.Err.Kind == fault.Unavailable)
 }

@@ -23,6 +23,8 @@ type Streams struct {
 	// Document returns the document of a release of a stream, of the current one where
 	// release is "", and its hash.
 	Document func(stream, release string) (document []byte, hash string, ok bool)
+	// Lost reports whether releases are lost; nil: none are.
+	Lost func() bool
 	// Aliases are further paths at which streams are served: path to stream.
 	Aliases map[string]string
 	// Artifacts is a folder of images, for PathArtifacts; nil: there is none.
@@ -50,8 +52,8 @@ func (s streamPath) serveStream(w *response, r *http.Request, _ *request) result
 	document, hash, ok := s.opts.Streams.Document(name, release)
 	switch {
 	case ok:
-	case s.opts.Lost.Streams:
-		return w.fail(res, lost)
+	case s.opts.Streams.Lost != nil && s.opts.Streams.Lost():
+		return w.fail(res, fault.LostBucket("stream releases"))
 	case release != "":
 		return w.fail(res, fault.New(fault.NoMatch, "there is no release "+clip(release, 64)+" of stream "+clip(name, 64)))
 	default:

@@ -125,7 +125,7 @@ func (l *Log) writeKeys(ctx context.Context) {
 // a crash what was trimmed is not taken for lost.
 func (l *Log) recordFloor(floor uint64) error {
 	if floor > l.keys.Get(floorKey).Revision {
-		l.keys.Put(floorKey, floor, "")
+		l.keys.Put(floorKey, floor)
 	}
 	return l.keys.Write(true)
 }

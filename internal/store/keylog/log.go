@@ -25,9 +25,6 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
-// maxNote bounds a note, in bytes. A longer one is left out.
-const maxNote = 16 << 10
-
 // slack is how many records a file may have beyond three for each key, before it
 // is rewritten.
 const slack = 100_000
@@ -37,8 +34,6 @@ type Record struct {
 	Revision uint64
 	// Deleted is true where it was a tombstone.
 	Deleted bool
-	// Note is what the store has to know of an object that is lost; "": nothing.
-	Note string
 }
 
 // Log is the file of one bucket, and its content in memory. Only Read, Write and
@@ -125,7 +120,7 @@ func (l *Log) Keys() map[string]Record {
 }
 
 // Put records that a key has a value since a revision.
-func (l *Log) Put(key string, rev uint64, note string) { l.add(key, Record{Revision: rev, Note: note}) }
+func (l *Log) Put(key string, rev uint64) { l.add(key, Record{Revision: rev}) }
 
 // Delete records that a key was deleted at a revision.
 func (l *Log) Delete(key string, rev uint64) { l.add(key, Record{Revision: rev, Deleted: true}) }
@@ -134,7 +129,7 @@ func (l *Log) add(key string, r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(key, r)
-	l.recordLocked(kindOf(r), r.Revision, key, r.Note)
+	l.recordLocked(kindOf(r), r.Revision, key)
 }
 
 // Reach records that the bucket has a revision, whatever it was of.
@@ -143,7 +138,7 @@ func (l *Log) Reach(rev uint64) {
 	defer l.mu.Unlock()
 	if rev > l.rev {
 		l.rev = rev
-		l.recordLocked(kindReach, rev, "", "")
+		l.recordLocked(kindReach, rev, "")
 	}
 }
 
@@ -153,7 +148,7 @@ func (l *Log) Forget(rev uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(rev)
-	l.recordLocked(kindForget, rev, "", "")
+	l.recordLocked(kindForget, rev, "")
 }
 
 // Replace makes keys all that is known, of a bucket that was made at a time.
@@ -170,9 +165,6 @@ func (l *Log) Replace(created time.Time, keys map[string]Record, rev uint64) {
 }
 
 func (l *Log) set(key string, r Record) {
-	if len(r.Note) > maxNote {
-		r.Note = ""
-	}
 	if l.keys[key].Deleted {
 		l.deleted--
 	}
@@ -192,9 +184,9 @@ func (l *Log) forget(rev uint64) {
 	}
 }
 
-func (l *Log) recordLocked(kind byte, rev uint64, key, note string) {
+func (l *Log) recordLocked(kind byte, rev uint64, key string) {
 	if !l.whole {
-		l.pending = appendRecord(l.pending, kind, rev, key, note)
+		l.pending = appendRecord(l.pending, kind, rev, key)
 		l.records++
 	}
 }
@@ -235,9 +227,9 @@ func (l *Log) Write(sync bool) error {
 func (l *Log) contentLocked() []byte {
 	content := appendHeader(nil, l.created)
 	for key, r := range l.keys {
-		content = appendRecord(content, kindOf(r), r.Revision, key, r.Note)
+		content = appendRecord(content, kindOf(r), r.Revision, key)
 	}
-	return appendRecord(content, kindReach, l.rev, "", "")
+	return appendRecord(content, kindReach, l.rev, "")
 }
 
 func (l *Log) append(records []byte, sync bool) error {

@@ -1,7 +1,9 @@
 package keylog
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,9 +38,9 @@ func TestRoundTrip(t *testing.T) {
 	write(t, l) // nothing is known, and nothing is written
 	l.Replace(born, map[string]Record{"a/1": {Revision: 3}, "a/2": {Revision: 4, Deleted: true}}, 9)
 	write(t, l)
-	l.Put("a/3", 10, "three")
+	l.Put("a/3", 10)
 	l.Delete("a/1", 11)
-	l.Put("a/2", 12, "two")
+	l.Put("a/2", 12)
 	l.Reach(20)
 	write(t, l)
 	l.Delete("a/3", 21)
@@ -46,7 +48,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, path)
-	want := map[string]Record{"a/1": {Revision: 11, Deleted: true}, "a/2": {Revision: 12, Note: "two"},
+	want := map[string]Record{"a/1": {Revision: 11, Deleted: true}, "a/2": {Revision: 12},
 		"a/3": {Revision: 21, Deleted: true}}
 	if got := again.Keys(); !maps.Equal(got, want) || again.Revision() != 21 || again.Deleted() != 2 ||
 		!again.Created().Equal(born) {
@@ -70,7 +72,7 @@ func TestCutAnywhereIsAnEarlierState(t *testing.T) {
 	write(t, l)
 	states := []map[string]Record{{}}
 	for i := range 20 {
-		l.Put(fmt.Sprint("a/", i%7), uint64(i+2), "a note")
+		l.Put(fmt.Sprint("a/", i%7), uint64(i+2))
 		states = append(states, l.Keys())
 	}
 	if err := l.Close(); err != nil {
@@ -115,7 +117,7 @@ func TestFileIsBounded(t *testing.T) {
 	l := open(t, path)
 	l.Replace(born, map[string]Record{}, 1)
 	for i := range 5 * slack {
-		l.Put(fmt.Sprint("a/", i%10), uint64(i+2), "a note")
+		l.Put(fmt.Sprint("a/", i%10), uint64(i+2))
 		if i%1000 == 0 {
 			if err := l.Write(false); err != nil {
 				t.Fatal(err)
@@ -134,15 +136,38 @@ func TestFileIsBounded(t *testing.T) {
 	}
 }
 
+// withNote gives the only record of a file a note, as earlier releases did.
+func withNote(file []byte, note string) []byte {
+	record := file[headerSize:]
+	binary.BigEndian.PutUint16(record[recordSize-2:], uint16(len(note)))
+	record = append(record, note...)
+	binary.BigEndian.PutUint32(record, crc32.Checksum(record[4:], castagnoli))
+	return append(file[:headerSize:headerSize], record...)
+}
+
+// TestNotesOfEarlierReleasesAreLeftOut: a file of an earlier release is read, and what follows a note as well.
+func TestNotesOfEarlierReleasesAreLeftOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "HOSTS.keys")
+	file := withNote(appendRecord(appendHeader(nil, born), kindPut, 7, "a/b"), `{"spec":{"selector":{"default":true}}}`)
+	if err := os.WriteFile(path, appendRecord(file, kindDelete, 8, "a/c"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Record{"a/b": {Revision: 7}, "a/c": {Revision: 8, Deleted: true}}
+	if got := open(t, path).Keys(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func FuzzRead(f *testing.F) {
-	f.Add(appendRecord(appendHeader(nil, born), kindPut, 7, "a/b", "note"))
-	f.Add(appendRecord(appendRecord(appendHeader(nil, born), kindPut, 7, "a/b", "note"), kindForget, 8, "", ""))
+	f.Add(appendRecord(appendHeader(nil, born), kindPut, 7, "a/b"))
+	f.Add(withNote(appendRecord(appendHeader(nil, born), kindPut, 7, "a/b"), "note"))
+	f.Add(appendRecord(appendRecord(appendHeader(nil, born), kindPut, 7, "a/b"), kindForget, 8, ""))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l := &Log{keys: map[string]Record{}}
 		l.read(raw)
 		content := appendHeader(nil, l.created)
 		for key, r := range l.keys {
-			content = appendRecord(content, kindOf(r), r.Revision, key, r.Note)
+			content = appendRecord(content, kindOf(r), r.Revision, key)
 		}
 		again := &Log{keys: map[string]Record{}}
 		again.read(content)

@@ -11,6 +11,8 @@ import (
 //
 //	checksum of the rest, 4 bytes · revision, 8 · kind, 1 · length of the key, 2 · length of the note, 2 · key · note
 //
+// Earlier releases have written notes, which are left out.
+//
 // with numbers in big endian and CRC-32C as the checksum.
 const (
 	magic      = "gpkeys1\n"
@@ -39,17 +41,14 @@ func appendHeader(b []byte, created time.Time) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[begin:], castagnoli))
 }
 
-func appendRecord(b []byte, kind byte, rev uint64, key, note string) []byte {
-	if len(note) > maxNote {
-		note = ""
-	}
+func appendRecord(b []byte, kind byte, rev uint64, key string) []byte {
 	begin := len(b)
 	b = append(b, 0, 0, 0, 0)
 	b = binary.BigEndian.AppendUint64(b, rev)
 	b = append(b, kind)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(key)))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(note)))
-	b = append(append(b, key...), note...)
+	b = binary.BigEndian.AppendUint16(b, 0)
+	b = append(b, key...)
 	binary.BigEndian.PutUint32(b[begin:], crc32.Checksum(b[begin+4:], castagnoli))
 	return b
 }
@@ -70,7 +69,7 @@ func (l *Log) read(raw []byte) {
 		rev, kind, key := binary.BigEndian.Uint64(raw[4:]), raw[12], string(raw[recordSize:keyEnd])
 		switch kind {
 		case kindPut:
-			l.set(key, Record{Revision: rev, Note: string(raw[keyEnd:size])})
+			l.set(key, Record{Revision: rev})
 		case kindDelete:
 			l.set(key, Record{Revision: rev, Deleted: true})
 		case kindForget:

@@ -140,10 +140,8 @@ func (s *contents) keyPath() string {
 func (s *contents) remember(c change) {
 	switch {
 	case c.skip:
-	case c.put != nil:
-		s.keys.Put(c.key, c.rev, s.noteOf(c.put))
-	case c.corrupt != nil:
-		s.keys.Put(c.key, c.rev, s.keys.Get(c.key).Note) // of the value before it
+	case c.put != nil || c.corrupt != nil:
+		s.keys.Put(c.key, c.rev)
 	default:
 		s.keys.Delete(c.key, c.rev)
 	}

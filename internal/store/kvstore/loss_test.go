@@ -119,7 +119,7 @@ func TestLostObjectAppliedAgainIsNoAlarm(t *testing.T) {
 	s, stop := reopen(t, dir, opts)
 	awaitReady(t, s)
 	createHosts(t, s, 0, 5)
-	s.keys.Put("default/host-000007", s.mirror.revision(), "") // as if it had been there
+	s.keys.Put("default/host-000007", s.mirror.revision()) // as if it had been there
 	stop()
 	s, stop = reopen(t, dir, opts)
 	awaitReady(t, s)

@@ -219,11 +219,3 @@ func (b *bucket) decode(key string, value []byte, rev uint64, out runtime.Object
 	}
 	return b.versioner.UpdateObject(out, rev)
 }
-
-// noteOf is the note that the key log keeps of an object.
-func (b *bucket) noteOf(e *entry) string {
-	if b.kind.Note == nil {
-		return ""
-	}
-	return b.kind.Note(e.Value)
-}

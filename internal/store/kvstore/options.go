@@ -117,9 +117,6 @@ type Kind struct {
 	Transient bool
 	// Restored says what to do, beside applying it again, once a lost object is back; "": nothing.
 	Restored string
-	// Note returns what has to be known of an object that is lost, of its stored value;
-	// nil: nothing.
-	Note func(value []byte) string
 	// Codec is how objects are written into the bucket.
 	Codec Codec
 	// Upgrade returns a value that an older program has written, as this one writes it; nil: it can be read as

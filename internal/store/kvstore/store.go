@@ -91,10 +91,6 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 // not be changed.
 func (s *Store) Lost() []string { return s.metrics.lostKeys() }
 
-// Note returns what Kind.Note said of an object while it was there; "" if that is not
-// known.
-func (s *Store) Note(key string) string { return s.keys.Get(key).Note }
-
 // Versioner returns the versioner of the revisions.
 func (s *Store) Versioner() storage.Versioner { return s.versioner }
 

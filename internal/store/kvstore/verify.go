@@ -78,14 +78,6 @@ func (l *loading) alarmLost(keys []string) {
 // or was deleted and is back, what the log said before.
 func (l *loading) known() map[string]keylog.Record {
 	known := l.last
-	if l.kind.Note != nil {
-		l.tree.Ascend(func(e *entry) bool {
-			r := known[e.Key]
-			r.Note = l.noteOf(e)
-			known[e.Key] = r
-			return true
-		})
-	}
 	for key, had := range l.keys.Keys() {
 		has, there := known[key]
 		older := there && has.Revision < had.Revision

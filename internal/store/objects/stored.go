@@ -12,7 +12,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/kvstore"
-	"glowplug/internal/store/snapshot"
 )
 
 // Bucket returns the name of the bucket of a kind.
@@ -20,15 +19,11 @@ func Bucket(k *kinds.Kind) string { return strings.ToUpper(k.Resource) }
 
 // Stored returns how the bucket of a kind keeps its objects.
 func Stored(k *kinds.Kind) kvstore.Kind {
-	stored := kvstore.Kind{
+	return kvstore.Kind{
 		Bucket: Bucket(k), Resource: k.Resource, Codec: codec{k.WithKind(k.Name)}, New: k.New, NewList: k.NewList,
 		Transient: k.Transient, Restored: k.Restored,
 		Upgrade: func(value []byte) ([]byte, error) { return upgraded(k.Name, value) },
 	}
-	if k.Resource == kinds.IgnitionConfigs {
-		stored.Note = snapshot.Outline
-	}
-	return stored
 }
 
 // codec stores an object as JSON, with its apiVersion and kind.

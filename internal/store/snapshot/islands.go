@@ -221,11 +221,8 @@ func (v View) MarkedIsland(name string) *Namespace {
 	return &marked
 }
 
-// IsMarked reports whether the annotation of a namespace says whether it is an island.
-func (v View) IsMarked(namespace string) bool {
-	n := v.namespaces.byRef.get(nameOnly(namespace))
-	return n != nil && n.Island != ""
-}
+// HasNamespace reports whether there is a Namespace of that name.
+func (v View) HasNamespace(name string) bool { return v.namespaces.byRef.get(nameOnly(name)) != nil }
 
 // HasIslands reports whether any namespace is an island.
 func (v View) HasIslands() bool {
