@@ -120,7 +120,7 @@ var all = []*Kind{
 	}, nil, nil),
 	describe[rbacv1.RoleBinding, rbacv1.RoleBindingList](Kind{
 		Resource: RoleBindings, GroupVersion: rbacv1.SchemeGroupVersion, Namespaced: true, InManifests: true,
-		Boot: SomeAnswers,
+		Boot:   SomeAnswers,
 		Rights: rights(rbac.Admin, slices.Concat(rbac.Reading, rbac.Writing), ""),
 	}, rbac.ValidateRoleBinding, func(b *rbacv1.RoleBinding) { rbac.SetDefaults(&b.RoleRef, b.Subjects) }),
 	describe[rbacv1.Role, rbacv1.RoleList](Kind{
