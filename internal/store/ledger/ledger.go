@@ -174,6 +174,9 @@ func (l *Ledger) Forget(bucket string) error {
 	})
 }
 
+// ID returns the identity of the store; "": it was never followed.
+func (l *Ledger) ID() string { return l.snapshot().ID }
+
 // Reached returns the revision that was recorded for a bucket; 0 if none was.
 func (l *Ledger) Reached(bucket string) uint64 { return l.snapshot().Revisions[bucket] }
 

@@ -80,7 +80,11 @@ func checkBlocks(folder, stream string, l *ledger.Ledger) error {
 func reached(l *ledger.Ledger, bucket string) uint64 {
 	keys := keylog.New(ledger.KeyFile(l.KeyDir(), bucket))
 	_ = keys.Read() // a key log that cannot be read knows of nothing
-	return max(l.Reached(bucket), keys.Revision())
+	known := max(l.Reached(bucket), keys.Revision())
+	if bucket == ledger.Bucket && l.ID() != "" {
+		known = max(known, 1) // the identity
+	}
+	return known
 }
 
 // blockNumber is the number of a block file; 0 for a name without one.

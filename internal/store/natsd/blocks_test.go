@@ -84,6 +84,21 @@ func TestUnacknowledgedEndIsNoDamage(t *testing.T) {
 	}
 }
 
+// TestDamageBeforeWholeRecordsIsDamage: also where the data directory does not know how far the bucket went.
+func TestDamageBeforeWholeRecordsIsDamage(t *testing.T) {
+	for _, offset := range []int{0, 1, 60} { // the length is what is damaged, or the value
+		dir := t.TempDir()
+		putRecords(t, dir, "KV_HOSTS", 0, 8)
+		record(t, dir, "HOSTS", 0)
+		spoilRecord(t, dir, "KV_HOSTS", 3, offset, true)
+		s := start(t, dir)
+		if s.Lost("HOSTS") == nil {
+			t.Errorf("byte %d: the bucket is in use", offset)
+		}
+		stop(t, s)
+	}
+}
+
 // record makes a revision the newest that a data directory knows of a bucket.
 func record(t *testing.T, dir, bucket string, revision uint64) {
 	t.Helper()
@@ -94,6 +109,22 @@ func record(t *testing.T, dir, bucket string, revision uint64) {
 	defer l.Close()
 	if err := l.Reach(bucket, revision); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDamagedIdentityIsWrittenAgain: the only record of the identity's bucket is no write that was not acknowledged.
+func TestDamagedIdentityIsWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	if err := ledger.NewKeeper(s.Ledger, ledger.KeeperOptions{}).Guard(t.Context(), connected(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, s)
+	spoilRecord(t, dir, ledger.StreamOf(ledger.Bucket), 0, 60, true)
+	s = start(t, dir)
+	defer stop(t, s)
+	if d := s.Damages(); len(d) != 1 || d[0].Bucket != ledger.Bucket || d[0].Lost {
+		t.Errorf("set aside: %v", d)
 	}
 }
 
