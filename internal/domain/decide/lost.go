@@ -78,7 +78,7 @@ func (q *bootQuestion) holdScript(h *snapshot.Host, script string) *fault.Error 
 	return nil
 }
 
-// isWithin reports whether an object is of the namespace of a host, and the namespace is there.
+// isWithin reports whether an object is in the namespace of a host, and that namespace exists.
 func (q *question) isWithin(host, other string) bool {
 	return host == other && q.view.HasNamespace(host)
 }

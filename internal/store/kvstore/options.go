@@ -120,8 +120,8 @@ type Kind struct {
 	// Codec is how objects are written into the bucket.
 	Codec Codec
 	// Upgrade returns a value that an older program has written, as this one writes it; nil: it can be read as
-	// it is. Its error is of a value of a newer program, with which the bucket is not used. A nil Upgrade changes
-	// nothing.
+	// it is. It returns an error for a value that a newer program has written, and the bucket is not used then. A
+	// nil Upgrade changes nothing.
 	Upgrade func(value []byte) ([]byte, error)
 }
 

@@ -119,7 +119,7 @@ func isRecordBehind(block []byte, at int, sum hash.Hash) bool {
 
 func sequenceOf(record []byte) uint64 { return binary.LittleEndian.Uint64(record[4:]) &^ notMessage }
 
-// recordAt returns the record at the beginning of a part of a block; nil: none that is whole begins there.
+// recordAt returns the record with which a part of a block begins; nil: no whole record begins there.
 func recordAt(part []byte, sum hash.Hash) []byte {
 	if len(part) < recordHeader+recordChecksum || sequenceOf(part) >= maxSequence {
 		return nil
