@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Prints the folders with Go files that were changed since the commit CI_BASE or, without it,
-# in the day before the newest commit.
+# in the three hours before the newest commit, which a landing usually takes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-day_before=$(($(git show -s --format=%ct HEAD) - 86400))
-base=${CI_BASE:-$(git rev-list -1 --before="$day_before" HEAD)}
+before=$(($(git show -s --format=%ct HEAD) - 3 * 3600))
+base=${CI_BASE:-$(git rev-list -1 --before="$before" HEAD)}
 git diff --name-only "${base:-HEAD}" -- '*.go' | xargs -r -n1 dirname | sort -u
