@@ -81,7 +81,7 @@ func (a *App) isNeeded(kind *kinds.Kind) bool {
 
 func (a *App) loaded() bool {
 	for _, kind := range kinds.All() {
-		if a.isNeeded(kind) && !a.stores[kind.Resource].Loaded() {
+		if !a.stores[kind.Resource].Loaded() && a.isNeeded(kind) { // each request asks: the quick check first
 			return false
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // look takes the place of setAside for an operator who only looks. The server starts on the store itself where a
 // start would change nothing, else on a copy of it; and where nothing is stored on an empty folder of its own, since
-// it makes folders where it starts. A damaged bucket, which a start sets aside, is an error, unless it is to be put
-// back.
+// it makes folders where it starts. A damaged bucket is an error here, where a start sets it aside, but for a
+// bucket that the caller puts back.
 func (s *Server) look(ctx context.Context, dir string, opts *Options, transient []string) error {
 	streams := streamsOf(s.storeDir)
 	unfinished, err := unfinishedStreams(streams, s.Ledger)

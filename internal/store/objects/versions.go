@@ -15,6 +15,9 @@ const version = 2
 // versionMember is the last member of a stored object.
 const versionMember = `,"storedVersion":`
 
+// newest is the end of an object of this version.
+var newest = []byte(versionMember + strconv.Itoa(version) + "}")
+
 // upgrade brings objects of a kind to a version, from the one before it.
 type upgrade struct {
 	to   int
@@ -45,18 +48,16 @@ var upgrades = []upgrade{
 
 // marked returns a stored object with the version of this program.
 func marked(value []byte) []byte {
-	value = append(bytes.TrimSuffix(value, []byte("}")), versionMember...)
-	return append(strconv.AppendInt(value, version, 10), '}')
+	return append(bytes.TrimSuffix(value, []byte("}")), newest...)
 }
 
 // versionOf returns the version of a stored object.
 func versionOf(value []byte) (int, error) {
-	_, last, named := bytes.Cut(value, []byte(versionMember))
-	if !named {
-		return 1, nil
-	}
-	if string(last) == strconv.Itoa(version)+"}" {
+	if bytes.HasSuffix(value, newest) {
 		return version, nil
+	}
+	if !bytes.Contains(value, []byte(versionMember)) {
+		return 1, nil
 	}
 	var object struct {
 		Version int `json:"storedVersion"`
