@@ -32,12 +32,12 @@ type upgrade struct {
 var upgrades = []upgrade{
 	{
 		to: 2, kind: "IgnitionConfig", // an entry of status.servable had one version
-		concerns: func(value []byte) bool { return bytes.Contains(value, []byte(`"servable":[{"version":`)) },
+		concerns: func(value []byte) bool { return bytes.Contains(value, []byte(`{"version":`)) },
 		change: func(object map[string]any) {
 			status, _ := object["status"].(map[string]any)
 			servable, _ := status["servable"].([]any)
 			for _, entry := range servable {
-				if entry, ok := entry.(map[string]any); ok {
+				if entry, ok := entry.(map[string]any); ok && entry["version"] != nil {
 					entry["versions"] = entry["version"]
 					delete(entry, "version")
 				}
