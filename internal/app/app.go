@@ -34,6 +34,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
 	"glowplug/internal/keyfile"
@@ -193,19 +194,14 @@ func (a builder) openStore(ctx context.Context) error {
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
 	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
+	a.inventory = snapshot.New(snapshot.Options{Logger: a.log, Isolation: a.settings.IsolateNamespaces})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
-		Progress: a.progress, Host: a.host, Events: a.events, Metrics: a.controllers, Logger: a.log,
+		Progress: a.progress, Inventory: a.inventory, Host: a.host, Events: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	a.unknown = unknown.New(unknown.Options{
-		IsHost: a.isHost, Logger: a.log, Registerer: a.metrics, Metrics: a.controllers,
+		Inventory: a.inventory, IsHost: a.isHost, Logger: a.log, Registerer: a.metrics, Metrics: a.controllers,
 	})
 	registerPending(a.metrics, a.progress, a.statuses, a.events)
-	a.inventory = snapshot.New(snapshot.Options{
-		Logger:     a.log,
-		OnConflict: a.statuses.ConflictChanged,
-		OnChange:   a.changed,
-		Isolation:  a.settings.IsolateNamespaces,
-	})
 	a.streams = streams.NewLibrary(a.log)
 	a.policy = policy.New(a.log)
 	a.secrets = secrets.New(a.log)
@@ -256,7 +252,7 @@ func (a builder) openDecider() error {
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
 		Store: a.stores[kinds.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
-		Rendered: func(host snapshot.Ref) { a.checker.Recheck(host) },
+		Rendered: func(host model.Ref) { a.checker.Recheck(host) },
 	})
 	a.configs = config.New(config.Options{
 		Store: a.stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
@@ -315,10 +311,10 @@ func (a builder) serveAPI() error {
 		Render:      renderer.Render,
 		Templates:   a.rendered,
 		HostStatus:  a.checker,
-		HostWarnings: func(view snapshot.View, host, old *v1.BareMetalHost) []string {
+		HostWarnings: func(view model.View, host, old *v1.BareMetalHost) []string {
 			return append(a.checker.HostWarnings(view, host, old), missingSecret(a.secrets, host)...)
 		},
-		ImageWarnings: func(view snapshot.View, cdrom *v1.ISCSICdrom) []string {
+		ImageWarnings: func(view model.View, cdrom *v1.ISCSICdrom) []string {
 			return slices.Concat(a.checker.ImageWarnings(view, cdrom, a.imageController.MaxIgnition(cdrom)),
 				a.imageController.ConfigArgumentWarnings(cdrom), missingSecret(a.secrets, cdrom))
 		},
@@ -332,7 +328,7 @@ func (a builder) serveAPI() error {
 		Rewrite: rewriteAll(a.stores),
 		Upload:  a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
-			return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
+			return a.images.InUse(model.Ref{Namespace: namespace, Name: name})
 		},
 		NamespaceDeleted: a.events.Forget,
 
@@ -391,15 +387,8 @@ type strangers interface {
 	Known(addr netip.Addr)
 }
 
-// changed passes a change of the snapshot on to its controllers.
-func (a *App) changed(change snapshot.Change) {
-	a.templates.Changed(change)
-	a.checker.Changed(change)
-	a.unknown.Changed(change)
-}
-
 // host returns a host; nil where there is none.
-func (a *App) host(ref snapshot.Ref) *snapshot.Host {
+func (a *App) host(ref model.Ref) *model.Host {
 	view := a.inventory.View()
 	return view.Host(ref)
 }

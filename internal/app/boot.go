@@ -10,10 +10,10 @@ import (
 	"glowplug/internal/controller/host"
 	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/portal"
-	"glowplug/internal/store/snapshot"
 )
 
 // openImages opens the ISO directory, and with one the listener of the iSCSI portal.
@@ -67,7 +67,6 @@ func (a builder) openPortal() (err error) {
 		options.Deleted = a.targets.Evict
 	}
 	a.imageController = imagecontroller.New(options)
-	a.streams.Changed(a.imageController.StreamChanged)
 	return nil
 }
 
@@ -81,7 +80,7 @@ func (a builder) portalAddress() string {
 }
 
 // image returns an image; nil where there is none.
-func (a builder) image(ref snapshot.Ref) *snapshot.Image {
+func (a builder) image(ref model.Ref) *model.Image {
 	view := a.inventory.View()
 	return view.Image(ref)
 }

@@ -7,14 +7,14 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // inspections gives the errors of reports of hardware the form of answers to machines.
 type inspections struct{ *host.Inspections }
 
 // Report implements machine.Inspections.
-func (i inspections) Report(ctx context.Context, h *snapshot.Host, details *v1.HardwareDetails) error {
+func (i inspections) Report(ctx context.Context, h *model.Host, details *v1.HardwareDetails) error {
 	err := i.Inspections.Report(ctx, h, details)
 	switch {
 	case err == nil:

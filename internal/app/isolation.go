@@ -6,19 +6,19 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // isolation is the value of --isolate-namespaces. Earlier releases had true and false alone.
-type isolation struct{ value *snapshot.Isolation }
+type isolation struct{ value *model.Isolation }
 
 var isolations = []struct {
 	name  string
-	value snapshot.Isolation
-}{{"false", snapshot.IsolateTenants}, {"true", snapshot.IsolateOthers}, {"all", snapshot.IsolateAll}}
+	value model.Isolation
+}{{"false", model.IsolateTenants}, {"true", model.IsolateOthers}, {"all", model.IsolateAll}}
 
 // AddIsolation adds the flag --isolate-namespaces, which is true where it has no value.
-func AddIsolation(fs *pflag.FlagSet, value *snapshot.Isolation, usage string) {
+func AddIsolation(fs *pflag.FlagSet, value *model.Isolation, usage string) {
 	fs.Var(isolation{value}, "isolate-namespaces", usage)
 	fs.Lookup("isolate-namespaces").NoOptDefVal = "true"
 }

@@ -16,6 +16,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
@@ -28,7 +29,7 @@ import (
 // Offline returns a Decider over manifests instead of a store. Objects count as created in
 // the same second, as by one apply. Problems are what a server would refuse or warn of; such an
 // object is left out, or has no artifact.
-func Offline(isolation snapshot.Isolation, paths ...string) (d *decide.Decider, problems []error, err error) {
+func Offline(isolation model.Isolation, paths ...string) (d *decide.Decider, problems []error, err error) {
 	inv, problems, err := index(isolation, paths...)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +45,7 @@ type HostRendering = template.HostRendering
 // RenderManifests renders every template in manifests for its hosts in them, and calls
 // yield for each. An object that a server would refuse is left out.
 func RenderManifests(yield func(*HostRendering), paths ...string) error {
-	inv, _, err := index(snapshot.IsolateTenants, paths...)
+	inv, _, err := index(model.IsolateTenants, paths...)
 	if err == nil {
 		template.Preview(inv, decide.New(decide.Options{Inventory: inv}), yield)
 	}
@@ -53,8 +54,8 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 
 // ManifestHosts returns the hosts in manifests, in no order. Problems are what a server
 // would refuse.
-func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, err error) {
-	inv, problems, err := index(snapshot.IsolateTenants, paths...)
+func ManifestHosts(paths ...string) (hosts []*model.Host, problems []error, err error) {
+	inv, problems, err := index(model.IsolateTenants, paths...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,7 +64,7 @@ func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, e
 }
 
 // index loads manifests in place of a store.
-func index(isolation snapshot.Isolation, paths ...string) (inv *snapshot.Inventory, problems []error, err error) {
+func index(isolation model.Isolation, paths ...string) (inv *snapshot.Inventory, problems []error, err error) {
 	docs, err := manifest.Read(paths...)
 	if err != nil {
 		return nil, nil, err

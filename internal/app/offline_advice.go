@@ -6,13 +6,13 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // ManifestAdvice is advice about an object of manifests.
 type ManifestAdvice struct {
 	Kind string
-	Ref  snapshot.Ref
+	Ref  model.Ref
 	// Lacks is the kind of the object that the manifests do not have; "": it is about
 	// those that they have. They can have the object with an error.
 	Lacks string
@@ -23,14 +23,14 @@ type ManifestAdvice struct {
 // object that a server would refuse is left out. Of images and hosts that the manifests have
 // none of, it says nothing: they are elsewhere.
 func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
-	inv, _, err := index(snapshot.IsolateTenants, paths...)
+	inv, _, err := index(model.IsolateTenants, paths...)
 	if err != nil {
 		return err
 	}
 	view := inv.View()
 	hosts, images := view.Hosts(), view.Images("")
 	a := adviser{view, len(images) > 0, decide.New(decide.Options{Inventory: inv}), yield}
-	used := map[snapshot.Ref]bool{}
+	used := map[model.Ref]bool{}
 	for _, h := range hosts {
 		a.host(h)
 		for _, typ := range []string{decide.Ignition, decide.Kickstart} {
@@ -51,20 +51,20 @@ func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
 }
 
 type adviser struct {
-	view      snapshot.View
+	view      model.View
 	hasImages bool
 	decider   *decide.Decider
 	yield     func(ManifestAdvice)
 }
 
-func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice) {
+func (a *adviser) advise(kind string, ref model.Ref, advice ...decide.Advice) {
 	for _, one := range advice {
 		a.yield(ManifestAdvice{Kind: kind, Ref: ref, Advice: one})
 	}
 }
 
 // fieldOf returns the path of the field in which a host has the address of a conflict.
-func fieldOf(h *snapshot.Host, c *snapshot.Conflict) string {
+func fieldOf(h *model.Host, c *model.Conflict) string {
 	field, shared := "spec.bootMACAddress", c.MAC.String()
 	switch {
 	case c.UUID != "":
@@ -83,7 +83,7 @@ func fieldOf(h *snapshot.Host, c *snapshot.Conflict) string {
 	return field
 }
 
-func (a *adviser) host(h *snapshot.Host) {
+func (a *adviser) host(h *model.Host) {
 	const kind = "BareMetalHost"
 	for _, conflict := range a.view.Conflicts(h) {
 		a.advise(kind, h.Ref, decide.Advice{Field: fieldOf(h, &conflict), Message: conflict.String()})
@@ -102,14 +102,14 @@ func (a *adviser) host(h *snapshot.Host) {
 
 // hasNoAddress reports whether the machine of a host can have any address, so that every config
 // with matchIPs can be for it.
-func hasNoAddress(h *snapshot.Host) bool {
+func hasNoAddress(h *model.Host) bool {
 	return len(h.IPs) == 0 && len(h.MACs)+len(h.BootSources) > 0
 }
 
 // config advises about a config. isUnused is true where there are hosts, and none can receive it.
 func (a *adviser) config(rule *match.Rule, isUnused bool) {
 	const kind = "IgnitionConfig"
-	config := rule.Config.(*snapshot.Config)
+	config := rule.Config.(*model.Config)
 	if other := a.view.Tied(config); other != nil && other.Ref.Compare(config.Ref) < 0 { // all are of the same age
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
 	}

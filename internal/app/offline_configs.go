@@ -13,6 +13,7 @@ import (
 	"glowplug/internal/controller/config"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/objects"
 	"glowplug/internal/store/snapshot"
@@ -32,7 +33,7 @@ type offlineConfigs struct {
 
 // offlineConfig is a config as it is stored, and its position in the manifests.
 type offlineConfig struct {
-	ref   snapshot.Ref
+	ref   model.Ref
 	item  kvstore.Item
 	place string
 }
@@ -47,7 +48,7 @@ func newOfflineConfigs(inv *snapshot.Inventory) *offlineConfigs {
 
 // add compiles a config; the error is why that failed.
 func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string) error {
-	ref := snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
+	ref := model.Ref{Namespace: config.Namespace, Name: config.Name}
 	one := &offlineConfig{ref: ref, place: place, item: kvstore.Item{Key: ref.String(), Revision: uint64(index + 1)}}
 	_, _ = o.controller.Admit(context.Background(), config, nil, false) // the status has the errors
 	var err error

@@ -20,13 +20,13 @@ import (
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ipxe"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/egress"
 	"glowplug/internal/image/download"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/replicas"
-	"glowplug/internal/store/snapshot"
 )
 
 // Options are the options of `glowplug serve`. Each field is a flag and an environment
@@ -56,7 +56,7 @@ type Options struct {
 	TrustedProxies      []string
 	IdentityClaims      string
 	Neighbors           string
-	IsolateNamespaces   snapshot.Isolation
+	IsolateNamespaces   model.Isolation
 	RejectBrokenConfigs bool
 
 	AllowFetch      []string

@@ -19,7 +19,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer start(work, a.background()...)()
 	defer a.flush()
 	defer start(work,
-		func(ctx context.Context) { a.progress.Run(ctx, a.bootLog, a.statuses) },
+		func(ctx context.Context) { a.progress.Run(ctx, a.bootLog) },
 		func(ctx context.Context) { a.statuses.Run(ctx, a.stores[kinds.BareMetalHosts]) },
 		func(ctx context.Context) { a.events.Run(ctx, a.stores[kinds.Events], a.progress.Storm) },
 		func(ctx context.Context) { a.unknown.Run(ctx, a.stores[kinds.UnknownMachines], a.progress.Storm) },

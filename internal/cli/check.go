@@ -18,9 +18,9 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
-	"glowplug/internal/store/snapshot"
 )
 
 // checker checks files and counts its findings.
@@ -43,7 +43,7 @@ type checker struct {
 	// among these.
 	broken map[string]bool
 	// configs are those of the files; order has them in the order of the files.
-	configs map[snapshot.Ref]*checkedConfig
+	configs map[model.Ref]*checkedConfig
 	order   []*checkedConfig
 
 	objects, errors, warnings int
@@ -53,7 +53,7 @@ func newChecker(out, stdout io.Writer, installer, filesDir string) *checker {
 	return &checker{
 		out: out, stdout: stdout, installer: installer, filesDir: filesDir,
 		seen: map[string]string{}, docs: map[string]*manifest.Document{}, broken: map[string]bool{},
-		configs: map[snapshot.Ref]*checkedConfig{},
+		configs: map[model.Ref]*checkedConfig{},
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"glowplug/internal/app"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // explainer has the flags of explain.
@@ -26,7 +26,7 @@ type explainer struct {
 	manifests                   []string
 	namespace, endpoint, as     string
 	from, accept, agent, expect string
-	isolate                     snapshot.Isolation
+	isolate                     model.Isolation
 	output                      string
 }
 
@@ -92,7 +92,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 	switch flags := cmd.Flags(); {
 	case flags.Changed("expect") && e.expect == "":
 		return usagef("--expect: the name of the config is empty: want NAMESPACE/NAME, or none for no config")
-	case e.isolate != snapshot.IsolateTenants && len(e.manifests) == 0:
+	case e.isolate != model.IsolateTenants && len(e.manifests) == 0:
 		return usagef("--isolate-namespaces is for --manifests: a server has its own")
 	}
 	if _, err := netip.ParseAddr(e.from); e.from != "" && err != nil {

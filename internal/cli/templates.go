@@ -8,10 +8,10 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/app"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/manifest"
-	"glowplug/internal/store/snapshot"
 )
 
 // maxFailing bounds the hosts whose failures are shown for one template.
@@ -149,7 +149,7 @@ func compileTemplate(stdout, stderr io.Writer, name, hostFile string, src compil
 }
 
 // hostOf returns the one host of a manifest.
-func hostOf(file string) (*snapshot.Host, error) {
+func hostOf(file string) (*model.Host, error) {
 	hosts, problems, err := app.ManifestHosts(file)
 	if err != nil {
 		return nil, fileError(err)
@@ -179,8 +179,8 @@ type checkedConfig struct {
 	rendering rendering
 }
 
-func (k *checkedConfig) ref(name string) snapshot.Ref {
-	return snapshot.Ref{Namespace: k.config.Namespace, Name: name}
+func (k *checkedConfig) ref(name string) model.Ref {
+	return model.Ref{Namespace: k.config.Namespace, Name: name}
 }
 
 // keep stores a config with its artifact, nil where it does not compile.

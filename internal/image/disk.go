@@ -195,7 +195,7 @@ func (d *Disk) Subscribe(by v1.Subscriber) {
 		d.image.readers[d] = by
 	}
 	l.mu.Unlock()
-	l.changed(d.image.ref, readersPause)
+	l.due.Publish(Due{d.image.ref, readersPause})
 }
 
 // Release ends the use of the disk. It may be called again.
@@ -209,7 +209,7 @@ func (d *Disk) Release() {
 		l.pruneLocked(d.image)
 		l.mu.Unlock()
 		if subscribed {
-			l.changed(d.image.ref, readersPause)
+			l.due.Publish(Due{d.image.ref, readersPause})
 		}
 		d.volume.rememberReader(d.reader, l.opts.Now())
 		if d.counted {

@@ -19,11 +19,12 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/iso"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
+	"glowplug/internal/feed"
 )
 
 // Ref names an ISCSICdrom.
-type Ref = snapshot.Ref
+type Ref = model.Ref
 
 const (
 	// DefaultSettle is how long a file has to be left alone before it is read.
@@ -64,10 +65,10 @@ type Library struct {
 	// source is what an image is read through.
 	source func(*os.File) io.ReaderAt
 
-	mu      sync.Mutex
-	images  map[Ref]*served
-	loaded  bool
-	changed func(ref Ref, pause time.Duration)
+	due    *feed.Feed[Due]
+	mu     sync.Mutex
+	images map[Ref]*served
+	loaded bool
 }
 
 // New opens the directory. The error names the fault of it.
@@ -83,7 +84,7 @@ func New(opts Options) (*Library, error) {
 		opts.Linger = DefaultLinger
 	}
 	l := &Library{
-		opts: opts, images: map[Ref]*served{}, changed: func(Ref, time.Duration) {},
+		opts: opts, images: map[Ref]*served{}, due: feed.New(Due{}),
 		source: func(f *os.File) io.ReaderAt { return f },
 	}
 	if opts.Dir != "" {
@@ -142,10 +143,15 @@ func (l *Library) Root() *os.Root { return l.root }
 // Settle is how long a file has to be left alone before it is read.
 func (l *Library) Settle() time.Duration { return l.opts.Settle }
 
-// OnChange has a function called when an image has to be reconciled after a pause: its
-// file has changed under a reader, or its readers have. The function must not block. It
-// is set before the first Put.
-func (l *Library) OnChange(changed func(ref Ref, pause time.Duration)) { l.changed = changed }
+// Due is an image that has to be reconciled after a pause: its file has changed under a reader, or its readers have.
+// Without a name it is all images.
+type Due struct {
+	Ref   Ref
+	Pause time.Duration
+}
+
+// Subscribe returns a subscription to the images that have to be reconciled.
+func (l *Library) Subscribe() *feed.Subscription[Due] { return l.due.Subscribe() }
 
 // Cdrom returns the latest state of a CD-ROM, nil where there is none. It must not be
 // changed.
@@ -216,7 +222,7 @@ func (l *Library) Files(ref Ref, version string) (*Files, error) {
 
 // Prepare reports why a host cannot be given an image with its own kernel arguments and the token of
 // its boot. The patches of the image are kept for the host, which is about to ask for it.
-func (l *Library) Prepare(image *snapshot.Image, args []string, token string) error {
+func (l *Library) Prepare(image *model.Image, args []string, token string) error {
 	if image.PXE { // its arguments stand in the script
 		files, err := l.Files(image.Ref, "")
 		if err == nil {
@@ -260,16 +266,16 @@ func unset(ref Ref, own []string, cause error) error {
 // Journal takes the progress of boots. Its methods do not block.
 type Journal interface {
 	// KernelRead is called when a host begins to read the kernel of an image.
-	KernelRead(host *snapshot.Host, image Ref, path string)
+	KernelRead(host *model.Host, image Ref, path string)
 	// InitrdRead is KernelRead for the initial RAM disk.
-	InitrdRead(host *snapshot.Host, image Ref, path string)
+	InitrdRead(host *model.Host, image Ref, path string)
 }
 
 // Progress is the progress of one boot: it notes in the journal when a host reads the
 // kernel and the initial RAM disk of an image. It takes no lock and reads no file, so
 // that no read of a disk waits for another.
 type Progress struct {
-	host    *snapshot.Host
+	host    *model.Host
 	image   Ref
 	journal Journal
 	files   []iso.BootFile
@@ -279,7 +285,7 @@ type Progress struct {
 
 // Progress returns the progress of a host that boots from the disk; nil is an unknown
 // host, whose boot is not recorded.
-func (d *Disk) Progress(host *snapshot.Host, journal Journal) *Progress {
+func (d *Disk) Progress(host *model.Host, journal Journal) *Progress {
 	return &Progress{host: host, image: d.image.ref, journal: journal, files: d.volume.bootFiles}
 }
 

@@ -212,7 +212,7 @@ func (l *Library) check(im *served, v *Volume) error {
 		l.mu.Lock()
 		l.doubtLocked(im, v)
 		l.mu.Unlock()
-		l.changed(im.ref, 0)
+		l.due.Publish(Due{Ref: im.ref})
 	}
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/image/imagetest"
-	"glowplug/internal/store/snapshot"
 )
 
 // progressJournal keeps the files that hosts have read.
@@ -21,13 +21,13 @@ type progressJournal struct {
 	read []string
 }
 
-func (j *progressJournal) KernelRead(host *snapshot.Host, image Ref, path string) {
+func (j *progressJournal) KernelRead(host *model.Host, image Ref, path string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.read = append(j.read, host.Ref.Name+" "+image.Name+" "+path)
 }
 
-func (j *progressJournal) InitrdRead(host *snapshot.Host, image Ref, path string) {
+func (j *progressJournal) InitrdRead(host *model.Host, image Ref, path string) {
 	j.KernelRead(host, image, path)
 }
 
@@ -88,7 +88,7 @@ func TestReadsWaitForNoOtherImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Release()
-		progress := d.Progress(&snapshot.Host{Ref: snapshot.Ref{Name: host}}, journal)
+		progress := d.Progress(&model.Host{Ref: model.Ref{Name: host}}, journal)
 		for off := int64(0); off < d.Size(); off += imagetest.Sector {
 			progress.Read(off, imagetest.Sector)
 			if _, err := d.ReadAt(make([]byte, imagetest.Sector), off); err != nil {

@@ -13,8 +13,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/store/snapshot"
 )
 
 // maxMergedAtOnce bounds the layers that are merged while a client waits, in bytes.
@@ -122,7 +122,7 @@ func (noRecorder) Record(v1.ObjectReference, string, string, string) {}
 
 // adopt treats a config that another program has put into the bucket as if it had been
 // applied: it is validated and compiled, and its whole status is set. An event reports it.
-func (c *Controller) adopt(ctx context.Context, ref snapshot.Ref) error {
+func (c *Controller) adopt(ctx context.Context, ref model.Ref) error {
 	config, err := c.get(ctx, ref)
 	if storage.IsInternalError(err) { // it cannot be decoded, now or later
 		unread := &v1.IgnitionConfig{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}

@@ -18,7 +18,9 @@ import (
 
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -38,7 +40,7 @@ const (
 
 // Key is one task for one config.
 type Key struct {
-	snapshot.Ref
+	model.Ref
 	Task Task
 }
 
@@ -81,6 +83,7 @@ type Options struct {
 type Controller struct {
 	opts     Options
 	compiler *compiler
+	changes  *feed.Subscription[snapshot.Change]
 	queue    *controller.Controller[Key]
 	writes   writes
 }
@@ -106,12 +109,13 @@ func New(opts Options) *Controller {
 		LowPriority: func(key Key) bool { return key.Task == Convert },
 		Metrics:     opts.Metrics, Logger: opts.Logger,
 	})
-	opts.Snapshot.FollowConfigs(c.changed)
+	c.changes = opts.Snapshot.Subscribe()
 	return c
 }
 
 // Run reconciles until ctx ends, and returns once no source is compiled any more.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.changes.Follow(ctx, c.changed)()
 	c.queue.Run(ctx)
 	c.compiler.wait()
 }
@@ -159,7 +163,7 @@ func (c *Controller) list(ctx context.Context, enqueue func(Key)) error {
 	view := c.opts.Snapshot.View()
 	rules := view.Rules()
 	for _, rule := range rules {
-		switch config := rule.Config.(*snapshot.Config); {
+		switch config := rule.Config.(*model.Config); {
 		case config.Foreign || config.Stack != nil || isUnfinished(config):
 			enqueue(Key{config.Ref, Advance})
 		case config.Unjudged:
@@ -169,9 +173,20 @@ func (c *Controller) list(ctx context.Context, enqueue func(Key)) error {
 	return nil
 }
 
-// changed is called with every config that changes, and after a start with those that have
-// layers. The configs that clients write are queued by Admitted.
-func (c *Controller) changed(old, now *snapshot.Config) {
+// changed takes a change of the inventory. The configs that clients write are queued by Admitted.
+func (c *Controller) changed(change snapshot.Change) {
+	old, now := change.OldConfig, change.Config
+	switch {
+	case change.Reload:
+		// A config with layers may have been merged over others than are there now, and a foreign one was written by
+		// another program.
+		for _, config := range c.opts.Snapshot.View().UnsureConfigs() {
+			c.changed(snapshot.Change{Config: config})
+		}
+		return
+	case old == nil && now == nil:
+		return
+	}
 	if now != nil && (now.Foreign || now.Stack != nil) {
 		c.queue.Enqueue(Key{now.Ref, Advance})
 	}

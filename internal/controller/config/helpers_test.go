@@ -20,6 +20,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/objects"
@@ -147,7 +148,7 @@ func (s *site) stored(name string) *v1.IgnitionConfig {
 	return out
 }
 
-func advance(name string) Key { return Key{snapshot.Ref{Namespace: "g10", Name: name}, Advance} }
+func advance(name string) Key { return Key{model.Ref{Namespace: "g10", Name: name}, Advance} }
 
 // rest reconciles configs until none is written any more, and returns their versions.
 func (s *site) rest(names ...string) string {

@@ -8,9 +8,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/store/natsd"
-	"glowplug/internal/store/snapshot"
 	"glowplug/internal/testkit"
 )
 
@@ -42,7 +42,7 @@ func (s *site) refused(name string) bool {
 // stale reports whether machines that are served a config are told that it is an older one.
 func (s *site) stale(name string) bool {
 	view := s.store.snap.View()
-	return view.Config(snapshot.Ref{Namespace: "g10", Name: name}).Stale
+	return view.Config(model.Ref{Namespace: "g10", Name: name}).Stale
 }
 
 // TestLayersTooLargeForTheStoreAreSaid: two layers grow until what is merged over both

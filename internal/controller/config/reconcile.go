@@ -15,8 +15,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/natsd"
-	"glowplug/internal/store/snapshot"
 )
 
 // refusedRetry is the pause after a result that the store refuses: the operator may change
@@ -27,7 +27,7 @@ const refusedRetry = time.Minute
 var errUnchanged = errors.New("nothing is to be done for the config")
 
 // get returns a config, and nil where there is none.
-func (c *Controller) get(ctx context.Context, ref snapshot.Ref) (*v1.IgnitionConfig, error) {
+func (c *Controller) get(ctx context.Context, ref model.Ref) (*v1.IgnitionConfig, error) {
 	config := &v1.IgnitionConfig{}
 	if err := c.opts.Store.Get(ctx, keyOf(ref), storage.GetOptions{}, config); err != nil {
 		return nil, ignoreNotFound(err)
@@ -37,7 +37,7 @@ func (c *Controller) get(ctx context.Context, ref snapshot.Ref) (*v1.IgnitionCon
 
 // update changes a config, and returns it as it is stored then; nil where there is none,
 // or change returns errUnchanged.
-func (c *Controller) update(ctx context.Context, ref snapshot.Ref,
+func (c *Controller) update(ctx context.Context, ref model.Ref,
 	change func(*v1.IgnitionConfig) error) (*v1.IgnitionConfig, error) {
 	config := &v1.IgnitionConfig{}
 	update := storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
@@ -60,7 +60,7 @@ func (c *Controller) update(ctx context.Context, ref snapshot.Ref,
 
 // compile compiles a source that is pending, and writes the result where the source is
 // still the same.
-func (c *Controller) compile(ctx context.Context, ref snapshot.Ref) (time.Duration, error) {
+func (c *Controller) compile(ctx context.Context, ref model.Ref) (time.Duration, error) {
 	config, err := c.get(ctx, ref)
 	if config == nil || !isPending(config) {
 		return 0, err
@@ -97,7 +97,7 @@ func (c *Controller) finish(ctx context.Context, before, out *v1.IgnitionConfig,
 }
 
 // merge merges a config onto its layers as they are at the time of the write.
-func (c *Controller) merge(ctx context.Context, ref snapshot.Ref) (time.Duration, error) {
+func (c *Controller) merge(ctx context.Context, ref model.Ref) (time.Duration, error) {
 	var last v1.IgnitionConfig // as it was before
 	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
 		if ownOf(current) == nil {
@@ -118,7 +118,7 @@ func (c *Controller) convertLater(config *v1.IgnitionConfig) {
 }
 
 // convert sets the spec versions that a config can be converted to, if they are not set.
-func (c *Controller) convert(ctx context.Context, ref snapshot.Ref) error {
+func (c *Controller) convert(ctx context.Context, ref model.Ref) error {
 	config, err := c.get(ctx, ref)
 	if config == nil || !isUnconverted(config) {
 		return err
@@ -161,12 +161,12 @@ func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cau
 	return refusedRetry, nil
 }
 
-func refOf(config *v1.IgnitionConfig) snapshot.Ref {
-	return snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
+func refOf(config *v1.IgnitionConfig) model.Ref {
+	return model.Ref{Namespace: config.Namespace, Name: config.Name}
 }
 
 // keyOf returns the key of a config in its store.
-func keyOf(ref snapshot.Ref) string { return "/ignitionconfigs/" + ref.Namespace + "/" + ref.Name }
+func keyOf(ref model.Ref) string { return "/ignitionconfigs/" + ref.Namespace + "/" + ref.Name }
 
 func ignoreNotFound(err error) error {
 	if storage.IsNotFound(err) {
@@ -177,10 +177,10 @@ func ignoreNotFound(err error) error {
 
 // above returns the configs directly above a layer, or all above it, that may have to be
 // merged again; the lower first, so that a config above several of them is merged once.
-func (c *Controller) above(layer snapshot.Ref, all bool) []snapshot.Ref {
+func (c *Controller) above(layer model.Ref, all bool) []model.Ref {
 	view := c.opts.Snapshot.View()
-	var refs []snapshot.Ref
-	seen := map[snapshot.Ref]bool{}
+	var refs []model.Ref
+	seen := map[model.Ref]bool{}
 	for next := view.Above(layer); len(next) > 0; next = next[1:] {
 		if config := next[0]; !seen[config.Ref] {
 			seen[config.Ref] = true
@@ -190,8 +190,8 @@ func (c *Controller) above(layer snapshot.Ref, all bool) []snapshot.Ref {
 			}
 		}
 	}
-	heights := map[snapshot.Ref]int{}
-	refs = slices.DeleteFunc(refs, func(ref snapshot.Ref) bool {
+	heights := map[model.Ref]int{}
+	refs = slices.DeleteFunc(refs, func(ref model.Ref) bool {
 		config := view.Config(ref)
 		if phaseOf(view, config) != Compiled {
 			return true
@@ -199,7 +199,7 @@ func (c *Controller) above(layer snapshot.Ref, all bool) []snapshot.Ref {
 		heights[ref] = compile.Height(config.Name, config.LayerNames(), view.Layers(config.Namespace))
 		return false
 	})
-	slices.SortFunc(refs, func(a, b snapshot.Ref) int {
+	slices.SortFunc(refs, func(a, b model.Ref) int {
 		return cmp.Or(cmp.Compare(heights[a], heights[b]), a.Compare(b))
 	})
 	return refs

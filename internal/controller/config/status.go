@@ -9,6 +9,7 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -207,7 +208,7 @@ const (
 )
 
 // phaseOf returns the phase of a config in the snapshot; nil is a deleted one.
-func phaseOf(view snapshot.View, config *snapshot.Config) Phase {
+func phaseOf(view model.View, config *model.Config) Phase {
 	switch {
 	case config == nil:
 		return Converted
@@ -229,7 +230,7 @@ const refusedResult = "what it compiles to cannot be stored: "
 
 // isUnfinished reports whether the compilation of a config is pending, or its result
 // was refused by the store. A template that is rendered for its hosts is compiled.
-func isUnfinished(config *snapshot.Config) bool {
+func isUnfinished(config *model.Config) bool {
 	return config.Pending && !(config.Template && !config.Stale) ||
 		config.Failing && strings.HasPrefix(config.ErrorMessage, refusedResult)
 }

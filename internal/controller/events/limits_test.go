@@ -10,8 +10,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 func sourceN(n int) decide.Source {
@@ -20,7 +20,7 @@ func sourceN(n int) decide.Source {
 	return decide.Source{MAC: mac}
 }
 
-func notice(reason string, host *snapshot.Host, from decide.Source, key any) decide.Notice {
+func notice(reason string, host *model.Host, from decide.Source, key any) decide.Notice {
 	message := fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)
 	return decide.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: message}
 }
@@ -28,18 +28,18 @@ func notice(reason string, host *snapshot.Host, from decide.Source, key any) dec
 // TestAlarmsAreNotSuppressed has an attacker make all the noise that it can before it
 // steals.
 func TestAlarmsAreNotSuppressed(t *testing.T) {
-	for name, noise := range map[string]func(r *rig, victim *snapshot.Host){
-		"200 refused claims": func(r *rig, victim *snapshot.Host) {
+	for name, noise := range map[string]func(r *rig, victim *model.Host){
+		"200 refused claims": func(r *rig, victim *model.Host) {
 			for i := range 200 {
 				r.Notice(notice(decide.ReasonClaimRefused, victim, sourceN(1), i))
 			}
 		},
-		"refused claims of spoofed hardware addresses": func(r *rig, victim *snapshot.Host) {
+		"refused claims of spoofed hardware addresses": func(r *rig, victim *model.Host) {
 			for i := range 3 * maxSources {
 				r.Notice(notice(decide.ReasonClaimRefused, victim, sourceN(100+i), i))
 			}
 		},
-		"what else there is": func(r *rig, _ *snapshot.Host) {
+		"what else there is": func(r *rig, _ *model.Host) {
 			for i := range 10_000 {
 				for _, reason := range []string{
 					decide.ReasonUnknownHost, decide.ReasonClaimIgnored, decide.ReasonDuplicate, decide.ReasonImageUnavailable,
@@ -48,13 +48,13 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 				}
 			}
 		},
-		"thefts from another host": func(r *rig, victim *snapshot.Host) {
+		"thefts from another host": func(r *rig, victim *model.Host) {
 			for i := range 10_000 {
 				r.Notice(notice(decide.ReasonNeighborMismatch, victim, sourceN(100+i), i))
 				r.Notice(notice(decide.ReasonNeighborChanged, victim, sourceN(100+i), i))
 			}
 		},
-		"thefts by itself": func(r *rig, victim *snapshot.Host) {
+		"thefts by itself": func(r *rig, victim *model.Host) {
 			for i := range 10_000 {
 				r.Notice(notice(decide.ReasonNeighborMismatch, victim, sourceN(1), i))
 				r.Notice(notice(decide.ReasonNeighborChanged, victim, sourceN(1), i))

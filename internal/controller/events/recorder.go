@@ -26,7 +26,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -156,7 +156,7 @@ func (r *Recorder) Record(object v1.ObjectReference, eventType, reason, message 
 }
 
 // RecordStep records a step of a boot.
-func (r *Recorder) RecordStep(host snapshot.Ref, uid, reason, message string) {
+func (r *Recorder) RecordStep(host model.Ref, uid, reason, message string) {
 	object := controller.HostReference(host, uid)
 	r.record(key{object, v1.EventNormal, reason, controller.ClipMessage(message)}, steps, message)
 }
@@ -164,7 +164,7 @@ func (r *Recorder) RecordStep(host snapshot.Ref, uid, reason, message string) {
 // LoginRefused records a login to an image's target with a wrong secret. All such logins to
 // an image are one event with the newest message: a client that guesses cannot fill the
 // store, nor prevent the event.
-func (r *Recorder) LoginRefused(image *snapshot.Image, message string) {
+func (r *Recorder) LoginRefused(image *model.Image, message string) {
 	object := v1.ObjectReference{
 		Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
 	}

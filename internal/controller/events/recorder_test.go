@@ -20,8 +20,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,8 +101,8 @@ func rigOver(t *testing.T, store *memory, instance string) *rig {
 	return r
 }
 
-func (r *rig) host(name string) *snapshot.Host {
-	return &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name}
+func (r *rig) host(name string) *model.Host {
+	return &model.Host{Ref: model.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name}
 }
 
 // all returns the stored events by reason and object.
@@ -140,7 +140,7 @@ func TestEventsAreBounded(t *testing.T) {
 		want := 0
 		for c, record := range map[class]func(i int){
 			others: func(i int) { r.Record(server1, v1.EventNormal, "Test", fmt.Sprint(i)) },
-			steps:  func(i int) { r.RecordStep(snapshot.Ref{Name: "many"}, "u", "LocalBoot", fmt.Sprint(i)) },
+			steps:  func(i int) { r.RecordStep(model.Ref{Name: "many"}, "u", "LocalBoot", fmt.Sprint(i)) },
 			alarms: func(i int) {
 				r.Notice(notice(decide.ReasonNeighborMismatch, r.host(fmt.Sprint(i)), decide.Source{}, "x"))
 			},
@@ -173,7 +173,7 @@ func TestWrittenEventsAreForgotten(t *testing.T) {
 		r := newRig(t)
 		for i := range 3 * maxWritten {
 			r.Record(server1, v1.EventNormal, "Test", fmt.Sprint(i))
-			r.RecordStep(snapshot.Ref{Name: "many"}, "u", "LocalBoot", fmt.Sprint(i))
+			r.RecordStep(model.Ref{Name: "many"}, "u", "LocalBoot", fmt.Sprint(i))
 			if i%bounds[others] == 0 {
 				pass(time.Duration(bounds[others]/perSecond+1) * 2 * time.Second)
 			}
@@ -212,7 +212,7 @@ func TestStormLeavesWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		for i := range 100_000 {
-			r.RecordStep(snapshot.Ref{Name: fmt.Sprint("h", i)}, "u", "ConfigServed", "given the config")
+			r.RecordStep(model.Ref{Name: fmt.Sprint("h", i)}, "u", "ConfigServed", "given the config")
 		}
 		r.Record(server1, v1.EventWarning, "CompileFailed", "no")
 		r.Notice(notice(decide.ReasonNeighborChanged, r.host("one"), sourceN(1), "192.0.2.1"))
@@ -283,7 +283,7 @@ func TestShutdown(t *testing.T) {
 		r.stop()
 		for i := range 1000 {
 			r.Record(server1, v1.EventNormal, "Test", fmt.Sprint(i))
-			r.RecordStep(snapshot.Ref{Name: fmt.Sprint("h", i)}, "u", "ConfigServed", "given the config")
+			r.RecordStep(model.Ref{Name: fmt.Sprint("h", i)}, "u", "ConfigServed", "given the config")
 		}
 		began := time.Now()
 		if err := r.Shutdown(t.Context()); err != nil || time.Since(began) != 0 {
@@ -397,7 +397,7 @@ func TestLoginRefused(t *testing.T) {
 		for i := range 2 * ofHosts.burst {
 			r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
 		}
-		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		image := &model.Image{Ref: model.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
 		for i := range 5000 {
 			r.LoginRefused(image, fmt.Sprint("a login from 192.168.10.", i%250))
 		}
@@ -418,7 +418,7 @@ func TestLoginRefused(t *testing.T) {
 func TestLoginRefusedIsWrittenSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		image := &model.Image{Ref: model.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
 		for range 60 {
 			r.LoginRefused(image, "a login")
 			pass(time.Second)
@@ -441,7 +441,7 @@ func TestLoginRefusedWhileAway(t *testing.T) {
 		for i := range bounds[others] + 1 {
 			r.Record(server1, v1.EventNormal, "Test", fmt.Sprint(i))
 		}
-		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		image := &model.Image{Ref: model.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
 		for range 3 {
 			r.LoginRefused(image, "a login")
 		}
@@ -529,9 +529,9 @@ func TestCountIsOfTheMessage(t *testing.T) {
 
 func BenchmarkRecordStep(b *testing.B) {
 	r := New(Options{})
-	refs := make([]snapshot.Ref, 10_000)
+	refs := make([]model.Ref, 10_000)
 	for i := range refs {
-		refs[i] = snapshot.Ref{Namespace: "fleet", Name: fmt.Sprint("h", i)}
+		refs[i] = model.Ref{Namespace: "fleet", Name: fmt.Sprint("h", i)}
 	}
 	b.ReportAllocs()
 	i := 0

@@ -14,18 +14,19 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
 // stored gives a host as the inventory would have it from the store.
-func (r *rig) stored(name string, revision uint64) *snapshot.Host {
+func (r *rig) stored(name string, revision uint64) *model.Host {
 	h := r.host(name)
 	at := func(t time.Time) time.Time { return t.Truncate(time.Second) }
 	p := progressOf(&h.Status)
 	p.Seen, p.Script, p.Boot = at(p.Seen), at(p.Script), at(p.Boot)
-	return &snapshot.Host{
-		Ref: snapshot.Ref{Namespace: h.Namespace, Name: h.Name}, UID: string(h.UID), Revision: revision, Progress: p,
+	return &model.Host{
+		Ref: model.Ref{Namespace: h.Namespace, Name: h.Name}, UID: string(h.UID), Revision: revision, Progress: p,
 	}
 }
 
@@ -47,7 +48,7 @@ func TestBoots(t *testing.T) {
 				t.Fatalf("%+v; want %s, %d boots", s, state, boots)
 			}
 		}
-		image := snapshot.Ref{Namespace: "g10", Name: "live"}
+		image := model.Ref{Namespace: "g10", Name: "live"}
 
 		armed(true)
 		r.ScriptServed(host, "image g10/live", false)
@@ -85,7 +86,7 @@ func TestBoots(t *testing.T) {
 		state(v1.StateProvisioned, 3)
 
 		host = r.stored("server1", 7)
-		host.Boot = &snapshot.HostBoot{Rearm: "2026-11-20"}
+		host.Boot = &model.HostBoot{Rearm: "2026-11-20"}
 		armed(true)
 		r.ScriptServed(host, "image g10/live", false)
 		pass(seenGap)
@@ -181,8 +182,8 @@ func TestProgressIsRemembered(t *testing.T) {
 			t.Fatalf("an edited status: %+v", p)
 		}
 		// Another object of the same name has done nothing.
-		other := &snapshot.Host{Ref: host.Ref, UID: "another"}
-		if p := r.Progress(other); p != (snapshot.Progress{}) {
+		other := &model.Host{Ref: host.Ref, UID: "another"}
+		if p := r.Progress(other); p != (model.Progress{}) {
 			t.Fatalf("another: %+v", p)
 		}
 	})
@@ -195,17 +196,19 @@ func BenchmarkBoots(b *testing.B) {
 	recorder := events.New(events.Options{})
 	tracker := progress.New(progress.Options{Events: recorder})
 	log.applied = tracker.Apply
-	statuses := NewStatusWriter(StatusOptions{Progress: tracker, Events: recorder})
+	statuses := NewStatusWriter(StatusOptions{
+		Progress: tracker, Inventory: snapshot.New(snapshot.Options{}), Events: recorder,
+	})
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
-	running.Go(func() { tracker.Run(ctx, log, statuses) })
+	running.Go(func() { tracker.Run(ctx, log) })
 	running.Go(func() { statuses.Run(ctx, newMemory()) })
 	running.Go(func() { recorder.Run(ctx, newMemory(), tracker.Storm) })
 	defer running.Wait()
 	defer cancel()
-	hosts := make([]*snapshot.Host, 100_000)
+	hosts := make([]*model.Host, 100_000)
 	for i := range hosts {
-		hosts[i] = &snapshot.Host{Ref: snapshot.Ref{Namespace: "fleet", Name: fmt.Sprint("h", i)},
+		hosts[i] = &model.Host{Ref: model.Ref{Namespace: "fleet", Name: fmt.Sprint("h", i)},
 			UID: fmt.Sprint("uid", i)}
 	}
 	i := 0

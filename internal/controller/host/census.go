@@ -6,7 +6,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // censusPause is the pause between two counts, as a multiple of the time of one: with 100,000
@@ -17,15 +17,15 @@ const censusPause = 20
 // that of each of its configs.
 type census struct {
 	mu    sync.Mutex
-	view  snapshot.View
+	view  model.View
 	at    time.Time
 	took  time.Duration
-	hosts map[snapshot.Ref]int
+	hosts map[model.Ref]int
 }
 
 // HostsOf returns the number of hosts that receive a config at the endpoint of its type. It
 // may be some seconds old where there are many hosts.
-func (c *Checker) HostsOf(config snapshot.Ref) int {
+func (c *Checker) HostsOf(config model.Ref) int {
 	view := c.opts.Inventory.View()
 	k := &c.census
 	k.mu.Lock()
@@ -38,8 +38,8 @@ func (c *Checker) HostsOf(config snapshot.Ref) int {
 	return k.hosts[config]
 }
 
-func countHosts(decider *decide.Decider, view snapshot.View) map[snapshot.Ref]int {
-	count := map[snapshot.Ref]int{}
+func countHosts(decider *decide.Decider, view model.View) map[model.Ref]int {
+	count := map[model.Ref]int{}
 	for _, h := range view.Hosts() {
 		for _, typ := range []string{decide.Ignition, decide.Kickstart} {
 			if config := decider.Assigned(view, h, typ); config != nil {
@@ -52,7 +52,7 @@ func countHosts(decider *decide.Decider, view snapshot.View) map[snapshot.Ref]in
 
 // ConfigOf returns the config that a host receives now, as namespace/name; "": none.
 func (c *Checker) ConfigOf(host *v1.BareMetalHost) string {
-	h := snapshot.HostFrom(host)
+	h := model.HostFrom(host)
 	if h == nil {
 		return ""
 	}

@@ -11,6 +11,8 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/model"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -26,7 +28,7 @@ const (
 
 // Journal writes a condition of a host.
 type Journal interface {
-	Condition(host *snapshot.Host, c decide.Condition)
+	Condition(host *model.Host, c decide.Condition)
 }
 
 // CheckerOptions are the parts of a Checker.
@@ -50,7 +52,8 @@ type CheckerOptions struct {
 // Complete adds them when a host is read, all but DataPreserved.
 type Checker struct {
 	opts       CheckerOptions
-	controller *controller.Controller[snapshot.Ref]
+	changes    *feed.Subscription[snapshot.Change]
+	controller *controller.Controller[model.Ref]
 	// nextPass is the earliest time of the next pass over all hosts. There is one worker, so
 	// that nextPass and written need no lock.
 	nextPass time.Time
@@ -58,17 +61,17 @@ type Checker struct {
 	// yet.
 	written map[conditionKey]written
 	// planned has the last plan of each host whose disks are known.
-	planned map[snapshot.Ref]planned
+	planned map[model.Ref]planned
 	census  census
 }
 
 // everyHost is the key of a pass over all hosts.
-var everyHost = snapshot.Ref{}
+var everyHost = model.Ref{}
 
 // conditionKey is a condition of a host.
 type conditionKey struct {
-	host snapshot.Ref
-	kind snapshot.Conditions
+	host model.Ref
+	kind model.Conditions
 }
 
 // written is the message of a condition that was written, and the revision of the host.
@@ -79,11 +82,14 @@ type written struct {
 
 // NewChecker returns a Checker, which checks nothing before Run.
 func NewChecker(opts CheckerOptions) *Checker {
-	c := &Checker{opts: opts, written: map[conditionKey]written{}, planned: map[snapshot.Ref]planned{}}
-	c.controller = controller.New(controller.Options[snapshot.Ref]{
+	c := &Checker{
+		opts: opts, changes: opts.Inventory.Subscribe(),
+		written: map[conditionKey]written{}, planned: map[model.Ref]planned{},
+	}
+	c.controller = controller.New(controller.Options[model.Ref]{
 		Name:      "host-conditions",
 		Reconcile: c.reconcile,
-		List: func(_ context.Context, enqueue func(snapshot.Ref)) error {
+		List: func(_ context.Context, enqueue func(model.Ref)) error {
 			enqueue(everyHost)
 			return nil
 		},
@@ -93,10 +99,13 @@ func NewChecker(opts CheckerOptions) *Checker {
 }
 
 // Run checks hosts until ctx ends.
-func (c *Checker) Run(ctx context.Context) { c.controller.Run(ctx) }
+func (c *Checker) Run(ctx context.Context) {
+	defer c.changes.Follow(ctx, c.changed)()
+	c.controller.Run(ctx)
+}
 
-// Changed takes a change of the inventory. It does not block.
-func (c *Checker) Changed(change snapshot.Change) {
+// changed takes a change of the inventory.
+func (c *Checker) changed(change snapshot.Change) {
 	key := everyHost
 	switch {
 	case change.Host != nil:
@@ -111,19 +120,19 @@ func (c *Checker) Changed(change snapshot.Change) {
 }
 
 // Recheck takes a host whose template was rendered, or cannot be. It does not block.
-func (c *Checker) Recheck(host snapshot.Ref) { c.controller.EnqueueAfter(host, coalescePause) }
+func (c *Checker) Recheck(host model.Ref) { c.controller.EnqueueAfter(host, coalescePause) }
 
 // facts are the parts of an image or a config that the conditions of hosts depend on. version
 // is the newest Ignition spec of an image, or the hash of a config.
 type facts struct {
 	uid, version, release, phase, message, architectures, arguments string
-	config                                                          snapshot.Ref
+	config                                                          model.Ref
 	generation                                                      int64
 	servable                                                        ignition.Specs
 	template                                                        bool
 }
 
-func imageFacts(image *snapshot.Image) facts {
+func imageFacts(image *model.Image) facts {
 	if image == nil {
 		return facts{}
 	}
@@ -134,7 +143,7 @@ func imageFacts(image *snapshot.Image) facts {
 	}
 }
 
-func configFacts(config *snapshot.Config) facts {
+func configFacts(config *model.Config) facts {
 	if config == nil {
 		return facts{}
 	}
@@ -144,7 +153,7 @@ func configFacts(config *snapshot.Config) facts {
 	}
 }
 
-func (c *Checker) reconcile(ctx context.Context, key snapshot.Ref) (time.Duration, error) {
+func (c *Checker) reconcile(ctx context.Context, key model.Ref) (time.Duration, error) {
 	switch {
 	case !c.opts.Ready():
 		return coalescePause, nil
@@ -156,8 +165,8 @@ func (c *Checker) reconcile(ctx context.Context, key snapshot.Ref) (time.Duratio
 		return 0, nil
 	}
 	delete(c.planned, key)
-	for _, kind := range []snapshot.Conditions{
-		snapshot.ConfigMatched, snapshot.ImageReady, snapshot.ConfigReadable, snapshot.DataPreserved,
+	for _, kind := range []model.Conditions{
+		model.ConfigMatched, model.ImageReady, model.ConfigReadable, model.DataPreserved,
 	} {
 		delete(c.written, conditionKey{key, kind})
 	}
@@ -175,7 +184,7 @@ func (c *Checker) reconcileAll() (requeueAfter time.Duration) {
 	hosts := view.Hosts()
 	for _, h := range hosts {
 		c.checkObjects(view, h)
-		if h.Image != (snapshot.Ref{}) || h.Hardware != 0 || h.Unmet&(snapshot.ConfigReadable|snapshot.DataPreserved) != 0 {
+		if h.Image != (model.Ref{}) || h.Hardware != 0 || h.Unmet&(model.ConfigReadable|model.DataPreserved) != 0 {
 			c.controller.EnqueueLow(h.Ref)
 		}
 	}
@@ -184,7 +193,7 @@ func (c *Checker) reconcileAll() (requeueAfter time.Duration) {
 }
 
 // check writes the conditions of a host where the stored ones differ.
-func (c *Checker) check(ctx context.Context, h *snapshot.Host) {
+func (c *Checker) check(ctx context.Context, h *model.Host) {
 	c.checkObjects(c.opts.Inventory.View(), h)
 	if skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done()); isKnown {
 		c.reconcileCondition(h, decide.ConfigReadable(skew))
@@ -193,14 +202,14 @@ func (c *Checker) check(ctx context.Context, h *snapshot.Host) {
 }
 
 // checkObjects writes the conditions that depend on stored objects alone.
-func (c *Checker) checkObjects(view snapshot.View, h *snapshot.Host) {
+func (c *Checker) checkObjects(view model.View, h *model.Host) {
 	c.reconcileCondition(h, decide.ConfigMatched(c.opts.Decider, view, h))
 	c.reconcileCondition(h, decide.ImageReady(c.opts.Decider, view, h))
 }
 
 // reconcileCondition writes a condition if the stored one differs. It writes the same
 // condition once for each revision of the host.
-func (c *Checker) reconcileCondition(h *snapshot.Host, condition decide.Condition) {
+func (c *Checker) reconcileCondition(h *model.Host, condition decide.Condition) {
 	key := conditionKey{h.Ref, condition.Kind}
 	before, found := c.written[key]
 	isStored := (h.Unmet&condition.Kind == 0) == condition.Met
@@ -223,20 +232,20 @@ const maxNamed = 5
 
 // changesImage reports whether another text in spec.image is another image: the name of one in
 // the host's own namespace is the same with and without the namespace.
-func changesImage(old *v1.BareMetalHost, h *snapshot.Host) bool {
-	before := snapshot.HostFrom(old)
+func changesImage(old *v1.BareMetalHost, h *model.Host) bool {
+	before := model.HostFrom(old)
 	return before == nil || before.Image != h.Image
 }
 
 // HostWarnings returns the warnings for a host that a client writes: a sentence for each
 // host that shares an address with it, the advice about it, and one if its image cannot read
 // its config. view has the other objects. old is the stored host, nil for a new one.
-func (c *Checker) HostWarnings(view snapshot.View, host, old *v1.BareMetalHost) []string {
+func (c *Checker) HostWarnings(view model.View, host, old *v1.BareMetalHost) []string {
 	var sentences []string
 	for _, conflict := range view.ConflictsOf(host) {
 		sentences = append(sentences, conflict.String())
 	}
-	h := snapshot.HostFrom(host)
+	h := model.HostFrom(host)
 	if h == nil {
 		return sentences
 	}
@@ -249,7 +258,7 @@ func (c *Checker) HostWarnings(view snapshot.View, host, old *v1.BareMetalHost) 
 	for _, a := range advice {
 		sentences = append(sentences, a.String())
 	}
-	if h.Image == (snapshot.Ref{}) { // most hosts: the decision is not needed
+	if h.Image == (model.Ref{}) { // most hosts: the decision is not needed
 		return sentences
 	}
 	if skew := d.SkewOf(h); skew != nil {
@@ -259,14 +268,14 @@ func (c *Checker) HostWarnings(view snapshot.View, host, old *v1.BareMetalHost) 
 }
 
 // on returns a decider for the objects of a view.
-func (c *Checker) on(view snapshot.View) *decide.Decider {
+func (c *Checker) on(view model.View) *decide.Decider {
 	return decide.On(c.opts.Decider, view, nil).Decider
 }
 
 // ImageWarnings returns the advice about an image that is being written, and names the hosts of a view whose config it
 // cannot read. maxIgnition is the newest Ignition spec version that it reads; "": that is not known.
-func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgnition string) []string {
-	image := snapshot.ImageFrom(cdrom)
+func (c *Checker) ImageWarnings(view model.View, cdrom *v1.ISCSICdrom, maxIgnition string) []string {
+	image := model.ImageFrom(cdrom)
 	if image == nil {
 		return nil
 	}
@@ -280,8 +289,8 @@ func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgn
 
 // ConfigWarnings returns the advice about a config that is being written, and names the hosts of a view
 // whose image cannot read it.
-func (c *Checker) ConfigWarnings(view snapshot.View, config *v1.IgnitionConfig) []string {
-	changed := snapshot.ConfigFrom(config)
+func (c *Checker) ConfigWarnings(view model.View, config *v1.IgnitionConfig) []string {
+	changed := model.ConfigFrom(config)
 	if changed == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -21,11 +22,11 @@ import (
 type diary struct {
 	mu   sync.Mutex
 	said []string
-	then func(host *snapshot.Host, sentence string)
+	then func(host *model.Host, sentence string)
 }
 
-func (d *diary) Condition(host *snapshot.Host, c decide.Condition) {
-	if c.Kind != snapshot.ConfigReadable {
+func (d *diary) Condition(host *model.Host, c decide.Condition) {
+	if c.Kind != model.ConfigReadable {
 		return
 	}
 	d.mu.Lock()
@@ -62,10 +63,9 @@ const (
 
 func TestChecker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c *Checker
-		inv := snapshot.New(snapshot.Options{OnChange: func(change snapshot.Change) { c.Changed(change) }})
+		inv := snapshot.New(snapshot.Options{})
 		d, ready := &diary{}, &atomic.Bool{}
-		c = NewChecker(CheckerOptions{
+		c := NewChecker(CheckerOptions{
 			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv}), Journal: d, Ready: ready.Load,
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,8 +135,8 @@ func TestChecker(t *testing.T) {
 // renderer gives every host the same; "" cannot be rendered.
 type renderer struct{ text string }
 
-func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template.Facts, _ decide.Asker) (
-	*snapshot.Config, *fault.Error) {
+func (r *renderer) Render(config *model.Config, _ *model.Host, _ *template.Facts, _ decide.Asker) (
+	*model.Config, *fault.Error) {
 	if r.text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
 	}
@@ -169,7 +169,7 @@ func TestCheckerOfATemplate(t *testing.T) {
 		if r.text = step.text; step.status != "" {
 			put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"},`+step.status+`}`)
 		}
-		key := snapshot.Ref{Namespace: "g10", Name: "a"}
+		key := model.Ref{Namespace: "g10", Name: "a"}
 		if _, err := c.reconcile(t.Context(), key); err != nil {
 			t.Error(err)
 		}

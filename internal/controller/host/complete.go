@@ -8,7 +8,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Admit stores the conditions that are False with a host whose spec is new, so that they need
@@ -71,7 +71,7 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 // recognised returns whether a machine can be recognised as a host.
 func (c *Checker) recognised(host *v1.BareMetalHost) decide.Condition {
 	found := decide.Condition{Type: conditionRecognised, Met: true, Reason: conditionRecognised}
-	if h := snapshot.HostFrom(host); h != nil {
+	if h := model.HostFrom(host); h != nil {
 		if reason := decide.Unrecognised(c.opts.Decider, h); reason != "" {
 			found.Met, found.Reason, found.Message = false, reasonUnrecognised, reason
 		}
@@ -81,7 +81,7 @@ func (c *Checker) recognised(host *v1.BareMetalHost) decide.Condition {
 
 // conditions returns the conditions of a host, which need not be stored, but Ready.
 func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
-	h := snapshot.HostFrom(host)
+	h := model.HostFrom(host)
 	if h == nil { // another program wrote it, and machines are not served by it
 		return nil
 	}
@@ -109,7 +109,7 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
 	// A plan takes too long for each read: the condition is the stored one.
 	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionDataPreserved); stored != nil {
 		all = append(all, decide.Condition{
-			Type: stored.Type, Kind: snapshot.DataPreserved, Met: stored.Status == metav1.ConditionTrue,
+			Type: stored.Type, Kind: model.DataPreserved, Met: stored.Status == metav1.ConditionTrue,
 			Reason: stored.Reason, Message: stored.Message,
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -177,7 +178,7 @@ func TestCheckerWritesWhatChanges(t *testing.T) {
 	check := func(want ...string) {
 		t.Helper()
 		for range 2 {
-			if _, err := c.reconcile(t.Context(), snapshot.Ref{Namespace: "g10", Name: "a"}); err != nil {
+			if _, err := c.reconcile(t.Context(), model.Ref{Namespace: "g10", Name: "a"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -204,10 +205,10 @@ func TestHostsOfAConfig(t *testing.T) {
 		inv.Hosts().Put(kvstore.Item{Key: "g10/" + name, Revision: 5, Value: []byte(
 			`{"metadata":{"labels":{"role":"worker"}}}`)})
 	}
-	if n := c.HostsOf(snapshot.Ref{Namespace: "g10", Name: "worker"}); n != 3 {
+	if n := c.HostsOf(model.Ref{Namespace: "g10", Name: "worker"}); n != 3 {
 		t.Errorf("%d hosts", n)
 	}
-	if n := c.HostsOf(snapshot.Ref{Namespace: "g10", Name: "broken"}); n != 0 {
+	if n := c.HostsOf(model.Ref{Namespace: "g10", Name: "broken"}); n != 0 {
 		t.Errorf("%d hosts of a config for nobody", n)
 	}
 	if got := c.ConfigOf(newHost("a", "worker", "")); got != "g10/worker" {
@@ -218,7 +219,7 @@ func TestHostsOfAConfig(t *testing.T) {
 // conditionLog is the conditions that were written.
 type conditionLog struct{ all []string }
 
-func (l *conditionLog) Condition(_ *snapshot.Host, c decide.Condition) {
+func (l *conditionLog) Condition(_ *model.Host, c decide.Condition) {
 	l.all = append(l.all, c.Type+map[bool]string{true: " true", false: " false"}[c.Met])
 }
 
@@ -335,8 +336,8 @@ func TestConditionsNameTheUnknownAddress(t *testing.T) {
 func TestAPendingImageIsNoWarningEvent(t *testing.T) {
 	c, inv := checked(t)
 	for image, want := range map[string]string{"new": v1.EventNormal, "late": v1.EventWarning, "gone": v1.EventWarning} {
-		found := decide.ImageReady(c.opts.Decider, inv.View(), snapshot.HostFrom(newHost("a", "worker", image)))
-		_, kind, reason, message := conditionEvent(snapshot.Ref{}, "", conditionOf(&found, 1, time.Now()))
+		found := decide.ImageReady(c.opts.Decider, inv.View(), model.HostFrom(newHost("a", "worker", image)))
+		_, kind, reason, message := conditionEvent(model.Ref{}, "", conditionOf(&found, 1, time.Now()))
 		if kind != want || reason != found.Reason || message != found.Message {
 			t.Errorf("%s: %s %s %s", image, kind, reason, message)
 		}
@@ -349,12 +350,12 @@ type failing struct {
 	known  bool
 }
 
-func (f *failing) Render(*snapshot.Config, *snapshot.Host, *template.Facts, decide.Asker) (*snapshot.Config,
+func (f *failing) Render(*model.Config, *model.Host, *template.Facts, decide.Asker) (*model.Config,
 	*fault.Error) {
 	return nil, fault.New(fault.Unavailable, f.reason)
 }
 
-func (f *failing) Failure(*snapshot.Config, *snapshot.Host) (reason string, known bool) {
+func (f *failing) Failure(*model.Config, *model.Host) (reason string, known bool) {
 	return f.reason, f.known
 }
 
@@ -376,7 +377,7 @@ func TestConditionOfAHostThatIsNotRendered(t *testing.T) {
 	}
 	reconcile := func() string {
 		t.Helper()
-		if _, err := c.reconcile(t.Context(), snapshot.Ref{Namespace: "g10", Name: "a"}); err != nil {
+		if _, err := c.reconcile(t.Context(), model.Ref{Namespace: "g10", Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		said := strings.Join(log.all, ", ")

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -30,7 +32,7 @@ const reasonUnrecognised = "NotRecognised"
 // them.
 type findings struct {
 	uid string
-	// conflicts has a sentence for each conflict of the host.
+	// conflicts has a sentence for each conflict that the host had at the last look.
 	conflicts []string
 	// changed are the other conditions that are not written yet, one of each type.
 	changed []decide.Condition
@@ -40,17 +42,60 @@ type findings struct {
 
 func (f *findings) isPending() bool { return f != nil && f.pending }
 
-// ConflictChanged takes the hosts that now share a hardware or IP address with a host.
-func (w *StatusWriter) ConflictChanged(change snapshot.ConflictChange) {
-	var sentences []string
-	for _, c := range change.Conflicts {
-		sentences = append(sentences, c.String())
+// changed finds the hosts whose conflicts a change of hosts makes or ends.
+func (w *StatusWriter) changed(change snapshot.Change) {
+	view, around := w.opts.Inventory.View(), map[model.Ref]bool{}
+	switch old, now := change.OldHost, change.Host; {
+	case change.Reload:
+		around = view.Conflicting()
+		for _, ref := range w.conflicting() {
+			around[ref] = true
+		}
+	case old != nil && now != nil && now.UID == old.UID && now.SameIdentity(old):
+		return // most updates are of the status
+	default:
+		maps.Copy(around, view.Sharing(old))
+		maps.Copy(around, view.Sharing(now))
 	}
-	w.changeFindings(change.Host, func(f *findings) { f.conflicts = sentences })
+	for _, ref := range slices.SortedFunc(maps.Keys(around), model.Ref.Compare) {
+		host, f := view.Host(ref), w.findingsOf(ref)
+		if host == nil {
+			continue
+		}
+		var known []string
+		if f != nil && f.uid == host.UID {
+			known = f.conflicts
+		}
+		if now := conflictsOf(view, ref); !slices.Equal(now, known) {
+			w.changeFindings(host, func(f *findings) { f.conflicts = now })
+		}
+	}
+}
+
+// conflictsOf returns a sentence for each conflict of a host, which need not be stored.
+func conflictsOf(view model.View, ref model.Ref) (sentences []string) {
+	if host := view.Host(ref); host != nil {
+		for _, c := range view.Conflicts(host) {
+			sentences = append(sentences, c.String())
+		}
+	}
+	return sentences
+}
+
+// conflicting returns the hosts whose known conflicts have not ended.
+func (w *StatusWriter) conflicting() (refs []model.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ref, f := range w.findings {
+		if len(f.conflicts) > 0 {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }
 
 // Condition takes the new value of a condition of a host.
-func (w *StatusWriter) Condition(host *snapshot.Host, c decide.Condition) {
+func (w *StatusWriter) Condition(host *model.Host, c decide.Condition) {
 	w.changeFindings(host, func(f *findings) {
 		others := slices.DeleteFunc(slices.Clone(f.changed), func(o decide.Condition) bool { return o.Type == c.Type })
 		f.changed = append(others, c)
@@ -58,7 +103,7 @@ func (w *StatusWriter) Condition(host *snapshot.Host, c decide.Condition) {
 }
 
 // changeFindings changes a host's findings, and queues the host.
-func (w *StatusWriter) changeFindings(host *snapshot.Host, change func(*findings)) {
+func (w *StatusWriter) changeFindings(host *model.Host, change func(*findings)) {
 	w.mu.Lock()
 	f := findings{uid: host.UID}
 	if before := w.findings[host.Ref]; before != nil && before.uid == host.UID {
@@ -72,14 +117,14 @@ func (w *StatusWriter) changeFindings(host *snapshot.Host, change func(*findings
 }
 
 // findingsOf returns the findings of a host; nil where there are none.
-func (w *StatusWriter) findingsOf(ref snapshot.Ref) *findings {
+func (w *StatusWriter) findingsOf(ref model.Ref) *findings {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.findings[ref]
 }
 
 // pending returns the hosts whose conditions are not written yet.
-func (w *StatusWriter) pending() (refs []snapshot.Ref) {
+func (w *StatusWriter) pending() (refs []model.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ref, f := range w.findings {
@@ -92,7 +137,7 @@ func (w *StatusWriter) pending() (refs []snapshot.Ref) {
 
 // forget removes written findings, except for conflicts, which end later. It keeps
 // findings that have changed during the write.
-func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
+func (w *StatusWriter) forget(ref model.Ref, written *findings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !written.isPending() || w.findings[ref] != written {
@@ -108,22 +153,18 @@ func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 // conditions returns the conditions for a status. The store has a condition once it was
 // False. Each write of the status sets IdentityUnique to True if the host has no conflict,
 // since the conflict can have ended while no server ran.
-func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.Time) (all []*metav1.Condition) {
+func (u *update) conditions(host *v1.BareMetalHost, isPending bool) (all []*metav1.Condition) {
 	isFalse := func(kind string) bool { return meta.IsStatusConditionFalse(host.Status.Conditions, kind) }
 	set := func(c decide.Condition) {
 		if !c.Met || isFalse(c.Type) {
-			all = append(all, conditionOf(&c, host.Generation, now))
+			all = append(all, conditionOf(&c, host.Generation, u.at))
 		}
 	}
-	if f != nil && len(f.conflicts) > 0 {
-		if isPending {
-			set(identityUnique(f.conflicts))
-		}
-	} else {
-		set(identityUnique(nil))
+	if len(u.conflicts) == 0 || isPending {
+		set(identityUnique(u.conflicts))
 	}
 	if isPending {
-		for _, c := range f.changed {
+		for _, c := range u.findings.changed {
 			set(c)
 		}
 	}
@@ -155,7 +196,7 @@ func identityUnique(conflicts []string) decide.Condition {
 
 // conditionEvent returns the event of a condition that changes.
 func conditionEvent(
-	ref snapshot.Ref, uid string, c *metav1.Condition,
+	ref model.Ref, uid string, c *metav1.Condition,
 ) (object v1.ObjectReference, eventType, reason, message string) {
 	object = controller.HostReference(ref, uid)
 	if c.Status == metav1.ConditionFalse && c.Reason != decide.ReasonImagePending {

@@ -10,7 +10,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/impact"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Getter reads stored objects.
@@ -26,14 +26,14 @@ type planned struct {
 
 // checkDisks writes the condition DataPreserved of a host whose disks are known, where its config or
 // its hardware has changed since the last plan.
-func (c *Checker) checkDisks(ctx context.Context, h *snapshot.Host) {
-	isUnmet := h.Unmet&snapshot.DataPreserved != 0
+func (c *Checker) checkDisks(ctx context.Context, h *model.Host) {
+	isUnmet := h.Unmet&model.DataPreserved != 0
 	if c.opts.Store == nil || h.Hardware == 0 && !isUnmet {
 		return
 	}
 	config := c.opts.Decider.Provisions(h, ctx.Done())
 	if h.Hardware == 0 || config == nil {
-		c.reconcileCondition(h, decide.DataPreserved(snapshot.Ref{}, nil))
+		c.reconcileCondition(h, decide.DataPreserved(model.Ref{}, nil))
 		return
 	}
 	now := planned{config.Hash, h.Hardware}

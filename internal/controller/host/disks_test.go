@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -33,8 +34,8 @@ func (o *hostObjects) Get(_ context.Context, key string, _ storage.GetOptions, i
 // conditions keeps the last value of the condition DataPreserved.
 type conditions struct{ last *decide.Condition }
 
-func (c *conditions) Condition(_ *snapshot.Host, condition decide.Condition) {
-	if condition.Kind == snapshot.DataPreserved {
+func (c *conditions) Condition(_ *model.Host, condition decide.Condition) {
+	if condition.Kind == model.DataPreserved {
 		c.last = &condition
 	}
 }
@@ -59,7 +60,7 @@ func TestDataPreserved(t *testing.T) {
 		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv}), Journal: found,
 		Ready: func() bool { return true }, Store: objects,
 	})
-	ref := snapshot.Ref{Namespace: "g10", Name: "a"}
+	ref := model.Ref{Namespace: "g10", Name: "a"}
 	put := func(o kvstore.Observer, key, value string) {
 		o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
 	}
@@ -113,7 +114,7 @@ func TestDataPreservedIsNoPartOfReady(t *testing.T) {
 		Ready: func() bool { return true },
 	})
 	host := newHost("a", "x", "")
-	stored := decide.DataPreserved(snapshot.Ref{Namespace: "g10", Name: "c"}, []string{"ext4 on /dev/sdb"})
+	stored := decide.DataPreserved(model.Ref{Namespace: "g10", Name: "c"}, []string{"ext4 on /dev/sdb"})
 	host.Status.Conditions = append(host.Status.Conditions, *conditionOf(&stored, 1, host.CreationTimestamp.Time))
 	c.Complete(host)
 	status := map[string]string{}

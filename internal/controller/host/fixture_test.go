@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -18,8 +19,10 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/events"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
@@ -150,6 +153,7 @@ type rig struct {
 	*progress.Tracker
 	*events.Recorder
 	statuses     *StatusWriter
+	inventory    *snapshot.Inventory
 	hosts, store *memory // store is that of events
 	log          *memoryLog
 	logged       func() string
@@ -164,32 +168,36 @@ func newRig(t *testing.T) *rig {
 }
 
 // find returns a host as the snapshot has it.
-func (m *memory) find(ref snapshot.Ref) *snapshot.Host {
+func (m *memory) find(ref model.Ref) *model.Host {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	host, ok := m.objects["/baremetalhosts/"+ref.String()].(*v1.BareMetalHost)
 	if !ok {
 		return nil
 	}
-	return &snapshot.Host{Ref: ref, UID: string(host.UID), Progress: progressOf(&host.Status)}
+	return &model.Host{Ref: ref, UID: string(host.UID), Progress: progressOf(&host.Status)}
 }
 
 // rigOver starts a rig over stores that there are. find returns hosts as the snapshot
 // has them.
-func rigOver(t *testing.T, hosts, store *memory, find func(snapshot.Ref) *snapshot.Host) *rig {
+func rigOver(t *testing.T, hosts, store *memory, find func(model.Ref) *model.Host) *rig {
 	t.Helper()
-	r := &rig{hosts: hosts, store: store, log: &memoryLog{}, metrics: prometheus.NewRegistry()}
+	r := &rig{
+		hosts: hosts, store: store, inventory: snapshot.New(snapshot.Options{}), log: &memoryLog{},
+		metrics: prometheus.NewRegistry(),
+	}
 	logger, logged := logstest.Logger()
 	r.logged = logged
 	r.Recorder = events.New(events.Options{Logger: logger, Instance: "here"})
 	r.Tracker = progress.New(progress.Options{Events: r.Recorder, Host: find, Logger: logger})
 	r.log.applied = r.Apply
 	r.statuses = NewStatusWriter(StatusOptions{
-		Progress: r.Tracker, Host: find, Events: r.Recorder, Logger: logger, Metrics: controller.NewMetrics(r.metrics),
+		Progress: r.Tracker, Inventory: r.inventory, Host: find, Events: r.Recorder, Logger: logger,
+		Metrics: controller.NewMetrics(r.metrics),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { r.Tracker.Run(ctx, r.log, r.statuses) })
+	running.Go(func() { r.Tracker.Run(ctx, r.log) })
 	running.Go(func() { r.statuses.Run(ctx, r.hosts) })
 	running.Go(func() { r.Recorder.Run(ctx, r.store, r.Storm) })
 	r.stop = func() { cancel(); running.Wait() }
@@ -203,7 +211,7 @@ func (r *rig) shutdown(ctx context.Context) error {
 	return errors.Join(r.Tracker.Shutdown(ctx), r.statuses.Shutdown(ctx), r.Recorder.Shutdown(ctx))
 }
 
-func (r *rig) add(name string) *snapshot.Host {
+func (r *rig) add(name string) *model.Host {
 	uid := "uid-" + name
 	r.hosts.mu.Lock()
 	defer r.hosts.mu.Unlock()
@@ -211,7 +219,13 @@ func (r *rig) add(name string) *snapshot.Host {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: name, UID: types.UID(uid), Generation: 3},
 		Spec:       v1.BareMetalHostSpec{IP: "192.168.10.10"},
 	}
-	return &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: name}, UID: uid}
+	return &model.Host{Ref: model.Ref{Namespace: "g10", Name: name}, UID: uid}
+}
+
+// observe puts a host with a hardware address into the inventory.
+func (r *rig) observe(name, mac string) {
+	r.inventory.Hosts().Put(kvstore.Item{Key: "g10/" + name, Revision: 1, Value: fmt.Appendf(nil,
+		`{"metadata":{"uid":"uid-%s"},"spec":{"bootMACAddress":%q}}`, name, mac)})
 }
 
 func (r *rig) host(name string) *v1.BareMetalHost {
@@ -232,7 +246,7 @@ func (r *rig) allEvents() map[string]*v1.Event {
 	return out
 }
 
-var config = &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
+var config = &model.Config{Ref: model.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
 
 // pass lets time pass.
 func pass(d time.Duration) {

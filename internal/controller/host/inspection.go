@@ -14,7 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -42,7 +42,7 @@ func NewInspections(store controller.Store) *Inspections { return &Inspections{s
 
 // Report stores the hardware of a host, and returns once that is durable. A report of what is
 // stored already is not written.
-func (i *Inspections) Report(ctx context.Context, host *snapshot.Host, hardware *v1.HardwareDetails) error {
+func (i *Inspections) Report(ctx context.Context, host *model.Host, hardware *v1.HardwareDetails) error {
 	ctx, cancel := context.WithTimeout(ctx, inspectionTimeout)
 	defer cancel()
 	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // TestInspections: a report changes the status of its host alone, is written when it says
@@ -23,9 +23,9 @@ func TestInspections(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	i := NewInspections(store)
 	i.now = func() time.Time { return now }
-	ref := snapshot.Ref{Namespace: "rack", Name: "node"}
+	ref := model.Ref{Namespace: "rack", Name: "node"}
 	report := func(uid string, ram int64) error {
-		return i.Report(t.Context(), &snapshot.Host{Ref: ref, UID: uid}, &v1.HardwareDetails{RAMMebibytes: ram})
+		return i.Report(t.Context(), &model.Host{Ref: ref, UID: uid}, &v1.HardwareDetails{RAMMebibytes: ram})
 	}
 	if err := report("u1", 1024); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/progress"
-	"glowplug/internal/store/snapshot"
 )
 
 // TestStatesAreDurableWithinASecond: whatever events pile up, and however slow the
@@ -23,7 +23,7 @@ func TestStatesAreDurableWithinASecond(t *testing.T) {
 			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: fmt.Sprint("h", i)},
 				v1.EventNormal, "Test", "a message")
 		}
-		hosts := make([]*snapshot.Host, 10_000)
+		hosts := make([]*model.Host, 10_000)
 		for i := range hosts {
 			hosts[i] = r.add(fmt.Sprint("h", i))
 			r.ScriptServed(hosts[i], "image g10/live", false)
@@ -60,7 +60,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			t.Helper()
 			stored := r.stored("server1", 9)
 			before := r.host("server1").Status
-			again := rigOver(t, r.hosts, r.store, func(snapshot.Ref) *snapshot.Host { return stored })
+			again := rigOver(t, r.hosts, r.store, func(model.Ref) *model.Host { return stored })
 			r.log.replay(again.Tracker, 0)
 			if p := again.Progress(stored); p.State != before.State || p.Boots != before.BootCount {
 				t.Errorf("the status says %+v, the decision %+v", before, p)
@@ -136,7 +136,7 @@ func TestRecordsOfOthers(t *testing.T) {
 		r.log.mu.Lock()
 		batch := r.log.add([]bootlog.Record{{
 			Host: host.Ref, UID: host.UID, After: r.log.sequence,
-			Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
+			Progress: model.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
 		}}, false)
 		r.log.mu.Unlock()
 		r.Apply(batch)

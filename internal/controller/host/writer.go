@@ -19,6 +19,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
+	"glowplug/internal/domain/model"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
@@ -36,8 +38,10 @@ const (
 type StatusOptions struct {
 	// Progress has the states of boots.
 	Progress *progress.Tracker
+	// Inventory has the conflicts of hosts.
+	Inventory *snapshot.Inventory
 	// Host returns a host of the snapshot, or nil. Host may be nil.
-	Host func(snapshot.Ref) *snapshot.Host
+	Host func(model.Ref) *model.Host
 	// Events records changes of conditions.
 	Events controller.Recorder
 	// Metrics counts the writes; nil: they are not counted.
@@ -49,36 +53,45 @@ type StatusOptions struct {
 // StatusWriter is the writer of BareMetalHost.status. Its methods are safe for
 // concurrent use. Only Run and Shutdown block.
 type StatusWriter struct {
-	opts   StatusOptions
-	queue  *controller.Controller[snapshot.Ref]
-	writer *controller.Writer
+	opts    StatusOptions
+	due     *feed.Subscription[progress.Due]
+	changes *feed.Subscription[snapshot.Change]
+	queue   *controller.Controller[model.Ref]
+	writer  *controller.Writer
 
 	mu    sync.Mutex
 	store controller.Store // nil before Run
 	// findings are those of hosts that have a conflict, or whose conditions are not written
 	// yet.
-	findings map[snapshot.Ref]*findings
+	findings map[model.Ref]*findings
 }
 
 // NewStatusWriter returns a StatusWriter, which writes nothing before Run.
 func NewStatusWriter(opts StatusOptions) *StatusWriter {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	w := &StatusWriter{
-		opts: opts, findings: make(map[snapshot.Ref]*findings),
+		opts: opts, due: opts.Progress.Subscribe(), changes: opts.Inventory.Subscribe(),
+		findings: make(map[model.Ref]*findings),
 		writer: controller.NewWriter(controller.WriterOptions{
 			Name: "host status", PerSecond: perSecond, InStorm: inStorm, Storm: opts.Progress.Storm, Logger: opts.Logger,
 		}),
 	}
-	w.queue = controller.New(controller.Options[snapshot.Ref]{
+	w.queue = controller.New(controller.Options[model.Ref]{
 		Name: "hosts", Reconcile: w.reconcile, List: w.list, RetryMin: retryMin,
 		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	return w
 }
 
-// Changed implements progress.Statuses.
-func (w *StatusWriter) Changed(host snapshot.Ref, pause time.Duration) {
-	w.queue.EnqueueAfter(host, pause)
+// advanced takes a host whose machine has got on in its boot.
+func (w *StatusWriter) advanced(due progress.Due) {
+	if due != (progress.Due{}) {
+		w.queue.EnqueueAfter(due.Host, due.Pause)
+		return
+	}
+	for _, ref := range w.opts.Progress.Unwritten() {
+		w.queue.Enqueue(ref)
+	}
 }
 
 // Pending returns the number of hosts whose conditions are not written yet.
@@ -90,6 +103,8 @@ func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 	w.mu.Lock()
 	w.store = store
 	w.mu.Unlock()
+	defer w.due.Follow(ctx, w.advanced)()
+	defer w.changes.Follow(ctx, w.changed)()
 	w.queue.Run(ctx)
 }
 
@@ -109,7 +124,7 @@ func (w *StatusWriter) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-func (w *StatusWriter) list(_ context.Context, enqueue func(snapshot.Ref)) error {
+func (w *StatusWriter) list(_ context.Context, enqueue func(model.Ref)) error {
 	for _, ref := range w.unwritten() {
 		enqueue(ref)
 	}
@@ -117,12 +132,12 @@ func (w *StatusWriter) list(_ context.Context, enqueue func(snapshot.Ref)) error
 }
 
 // unwritten returns the hosts whose status is not up to date.
-func (w *StatusWriter) unwritten() []snapshot.Ref {
+func (w *StatusWriter) unwritten() []model.Ref {
 	return append(w.opts.Progress.Unwritten(), w.pending()...)
 }
 
 // reconcile writes the status of a host, unless it is up to date.
-func (w *StatusWriter) reconcile(ctx context.Context, ref snapshot.Ref) (requeueAfter time.Duration, err error) {
+func (w *StatusWriter) reconcile(ctx context.Context, ref model.Ref) (requeueAfter time.Duration, err error) {
 	if !w.opts.Progress.IsUnwritten(ref) && !w.findingsOf(ref).isPending() {
 		return 0, nil
 	}
@@ -130,14 +145,14 @@ func (w *StatusWriter) reconcile(ctx context.Context, ref snapshot.Ref) (requeue
 }
 
 // write writes the status of a host. A change of a condition is an event, too.
-func (w *StatusWriter) write(ctx context.Context, ref snapshot.Ref) error {
+func (w *StatusWriter) write(ctx context.Context, ref model.Ref) error {
 	found := w.findingsOf(ref)
 	machine, isUnwritten := w.opts.Progress.BeginWrite(ref)
 	if !found.isPending() && (!isUnwritten || w.includes(&machine)) {
 		w.opts.Progress.EndWrite(&machine, nil)
 		return nil
 	}
-	u := update{machine: machine, findings: found, at: time.Now()}
+	u := update{machine: machine, findings: found, conflicts: conflictsOf(w.opts.Inventory.View(), ref), at: time.Now()}
 	err := w.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+ref.String(), &v1.BareMetalHost{}, false, nil, u.apply, nil)
 	if storage.IsNotFound(err) || apierrors.IsNotFound(err) {
 		err = progress.ErrGone
@@ -171,7 +186,9 @@ func (w *StatusWriter) includes(m *progress.Machine) bool {
 type update struct {
 	machine  progress.Machine // zero: the progress in the status is up to date
 	findings *findings        // nil: there are none
-	at       time.Time
+	// conflicts has a sentence for each conflict that the host has now.
+	conflicts []string
+	at        time.Time
 
 	// uid is the UID of the stored host, and transitions are the conditions that change.
 	uid         string
@@ -189,7 +206,7 @@ func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Ob
 	if u.machine.UID == u.uid {
 		writeProgress(&host.Status, &u.machine)
 	}
-	for _, c := range u.findings.conditions(host, isPending, u.at) {
+	for _, c := range u.conditions(host, isPending) {
 		if meta.SetStatusCondition(&host.Status.Conditions, *c) {
 			u.transitions = append(u.transitions, c)
 		}
@@ -211,16 +228,16 @@ func writeProgress(s *v1.BareMetalHostStatus, m *progress.Machine) {
 	s.State, s.Rearmed, s.BootCount, s.BootRecord = p.State, p.Rearmed, p.Boots, int64(p.Position)
 	s.Provisioning = p.Window.Status()
 	s.LastSeen, s.LastScript, s.LastBoot = timeOf(p.Seen), timeOf(p.Script), timeOf(p.Boot)
-	if m.Config != (snapshot.Ref{}) && !status.Seen.After(m.Progress.Seen) {
+	if m.Config != (model.Ref{}) && !status.Seen.After(m.Progress.Seen) {
 		s.LastConfig, s.LastConfigHash = m.Config.String(), m.Hash
 	}
 }
 
 // progressOf returns the state of a host's boot by its status.
-func progressOf(s *v1.BareMetalHostStatus) snapshot.Progress {
-	p := snapshot.Progress{
+func progressOf(s *v1.BareMetalHostStatus) model.Progress {
+	p := model.Progress{
 		State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)),
-		Window: snapshot.WindowOf(s.Provisioning),
+		Window: model.WindowOf(s.Provisioning),
 	}
 	for to, from := range map[*time.Time]*metav1.Time{&p.Seen: s.LastSeen, &p.Script: s.LastScript, &p.Boot: s.LastBoot} {
 		if from != nil {

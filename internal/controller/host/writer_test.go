@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,10 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -29,7 +33,7 @@ func TestLastConfigOfTheSameBoot(t *testing.T) {
 		host := r.add("server1")
 		r.Served(host, config)
 		synctest.Wait()
-		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
+		r.Served(host, &model.Config{Ref: model.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
 		pass(seenGap)
 		if s := r.host("server1").Status; s.LastConfig != "g10/other" || s.LastConfigHash != "sha256:def" {
 			t.Errorf("after the second: %+v", s)
@@ -86,7 +90,7 @@ func TestServed(t *testing.T) {
 		}
 		pass(decide.ConfigGap + time.Second)
 		second := time.Now()
-		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
+		r.Served(host, &model.Config{Ref: model.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
 		pass(seenGap)
 		s = r.host("server1").Status
 		if s.BootCount != 2 || !s.LastBoot.Time.Equal(second) || s.LastConfig != "g10/other" ||
@@ -241,10 +245,8 @@ func TestConflict(t *testing.T) {
 		r := newRig(t)
 		a, b := r.add("a"), r.add("b")
 		mac := netaddr.MAC{2, 0, 0, 0, 0, 1}
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a, Conflicts: []snapshot.Conflict{{With: b.Ref,
-			MAC: mac}, {With: b.Ref, IP: netip.MustParseAddr("192.168.10.10")}}})
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref,
-			MAC: mac}}})
+		r.observe("a", mac.String())
+		r.observe("b", mac.String())
 		pass(time.Second)
 		for _, name := range []string{"a", "b"} {
 			c := meta.FindStatusCondition(r.host(name).Status.Conditions, v1.ConditionIdentityUnique)
@@ -263,25 +265,29 @@ func TestConflict(t *testing.T) {
 
 		// Serving leaves the condition alone; a replica's report of the same makes no event.
 		r.Served(a, config)
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref,
-			MAC: mac}}})
+		r.observe("b", mac.String())
 		pass(time.Minute)
 		if !meta.IsStatusConditionFalse(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) ||
 			r.allEvents()["DuplicateIdentity g10/b"].Count != 1 {
 			t.Error("serving changed the condition, or the same conflict was reported twice")
 		}
 
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a})
+		// One that ends while this server does not know of it is corrected when the host is served.
+		forget := func() {
+			r.statuses.mu.Lock()
+			delete(r.statuses.findings, b.Ref)
+			r.statuses.mu.Unlock()
+		}
+		forget()
+		r.observe("a", "02:00:00:00:00:0a")
+		synctest.Wait()
+		forget()
 		pass(time.Minute)
 		if !meta.IsStatusConditionTrue(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) ||
 			r.allEvents()["IdentityUnique g10/a"] == nil {
 			t.Errorf("after the conflict: %+v", r.host("a").Status.Conditions)
 		}
 
-		// One that ended while no server ran is corrected when the host is served.
-		r.statuses.mu.Lock()
-		delete(r.statuses.findings, b.Ref)
-		r.statuses.mu.Unlock()
 		r.Served(b, config)
 		pass(time.Minute)
 		if !meta.IsStatusConditionTrue(r.host("b").Status.Conditions, v1.ConditionIdentityUnique) {
@@ -289,7 +295,8 @@ func TestConflict(t *testing.T) {
 		}
 
 		// Hosts without a conflict have no condition.
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: r.add("c")})
+		r.add("c")
+		r.observe("c", "02:00:00:00:00:0c")
 		pass(time.Minute)
 		if c := r.host("c").Status.Conditions; len(c) > 0 {
 			t.Errorf("c: %+v", c)
@@ -301,8 +308,8 @@ func TestGoneAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
-		r.Served(&snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "deleted"}, UID: "u"}, config)
-		r.Served(&snapshot.Host{Ref: host.Ref, UID: "of its predecessor"}, config)
+		r.Served(&model.Host{Ref: model.Ref{Namespace: "g10", Name: "deleted"}, UID: "u"}, config)
+		r.Served(&model.Host{Ref: host.Ref, UID: "of its predecessor"}, config)
 		pass(time.Minute)
 		if s := r.host("server1").Status; s.BootCount != 0 {
 			t.Errorf("the news of another object: %+v", s)
@@ -406,8 +413,9 @@ func TestConfigReadable(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		r.Served(host, config) // leaves it alone
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: host,
-			Conflicts: []snapshot.Conflict{{With: host.Ref, MAC: netaddr.MAC{2}}}})
+		r.add("server2")
+		r.observe("server1", "02:00:00:00:00:01")
+		r.observe("server2", "02:00:00:00:00:01")
 		pass(time.Minute)
 		if c := readable(); c == nil || c.Status != metav1.ConditionFalse {
 			t.Errorf("%+v", c)
@@ -428,4 +436,44 @@ func isReadable(message string) decide.Condition {
 		c.Met, c.Reason, c.Message = false, "IgnitionTooOld", message
 	}
 	return c
+}
+
+// TestConflictsFollowTheHosts makes random changes of hosts, and loads. Each time the conflicts that the writer knows
+// are those of the inventory, also after it has missed changes.
+func TestConflictsFollowTheHosts(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		inv := snapshot.New(snapshot.Options{})
+		w := NewStatusWriter(StatusOptions{Progress: progress.New(progress.Options{}), Inventory: inv})
+		item := func(name string) kvstore.Item {
+			return kvstore.Item{Key: "g10/" + name, Revision: 1, Value: fmt.Appendf(nil, `{"metadata":{"uid":"%d"},"spec":`+
+				`{"bootMACAddress":"02:00:00:00:00:%02d","ip":"10.0.0.%d"}}`, r.IntN(2), r.IntN(5), r.IntN(5))}
+		}
+		for step := range 60 {
+			switch name := fmt.Sprint("h", r.IntN(8)); r.IntN(6) {
+			case 0:
+				inv.Hosts().Delete("g10/"+name, 2)
+			case 1:
+				inv.Hosts().Load([]kvstore.Item{item("h0"), item("h1"), item("h2")})
+			default:
+				inv.Hosts().Put(item(name))
+			}
+			changes := w.changes.Take()
+			if r.IntN(3) == 0 {
+				changes = []snapshot.Change{{All: true, Reload: true}}
+			}
+			for _, change := range changes {
+				w.changed(change)
+			}
+			for _, h := range inv.View().Hosts() {
+				var known []string
+				if f := w.findingsOf(h.Ref); f != nil && f.uid == h.UID {
+					known = f.conflicts
+				}
+				if want := conflictsOf(inv.View(), h.Ref); !slices.Equal(known, want) {
+					t.Fatalf("seed %d, step %d: %s has %v, want %v", seed, step, h.Ref, known, want)
+				}
+			}
+		}
+	}
 }

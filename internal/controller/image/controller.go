@@ -23,6 +23,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/egress"
+	"glowplug/internal/feed"
 	"glowplug/internal/image"
 	"glowplug/internal/image/download"
 )
@@ -98,6 +99,8 @@ type Options struct {
 type Controller struct {
 	opts      Options
 	images    *image.Library
+	due       *feed.Subscription[image.Due]
+	streams   *feed.Subscription[string] // nil: there are none
 	folder    *folder
 	orders    orders
 	uploads   *Uploads
@@ -188,7 +191,10 @@ func New(opts Options) *Controller {
 	c.runtime = controller.New(controller.Options[Ref]{
 		Name: "image", Reconcile: c.Reconcile, List: c.list, Workers: workers, Metrics: opts.Metrics, Logger: opts.Logger,
 	})
-	c.images.OnChange(c.runtime.EnqueueAfter)
+	c.due = c.images.Subscribe()
+	if opts.Streams != nil {
+		c.streams = opts.Streams.Subscribe()
+	}
 	return c
 }
 
@@ -206,6 +212,10 @@ func (c *Controller) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})
+	defer c.due.Follow(ctx, c.reconcileDue)()
+	if c.streams != nil {
+		defer c.streams.Follow(ctx, c.streamChanged)()
+	}
 	c.runtime.Run(ctx)
 	c.downloads.close()
 	c.uploads.close()
@@ -219,12 +229,23 @@ func (c *Controller) Upload() *Uploads { return c.uploads }
 // need not be stored, reads or will read; "" where that is not known.
 func (c *Controller) MaxIgnition(cdrom *v1.ISCSICdrom) string { return c.orders.maxIgnition(cdrom) }
 
-// StreamChanged has the images of a stream reconciled: another release may be its
+// reconcileDue has an image reconciled, or all.
+func (c *Controller) reconcileDue(due image.Due) {
+	if due != (image.Due{}) {
+		c.runtime.EnqueueAfter(due.Ref, due.Pause)
+		return
+	}
+	for _, ref := range c.images.Refs() {
+		c.runtime.Enqueue(ref)
+	}
+}
+
+// streamChanged has the images of a stream, or of all, reconciled: another release may be its
 // current one.
-func (c *Controller) StreamChanged(stream string) {
+func (c *Controller) streamChanged(stream string) {
 	for _, ref := range c.images.Refs() {
 		cdrom := c.images.Cdrom(ref)
-		if cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Name == stream {
+		if cdrom != nil && cdrom.Spec.Stream != nil && (stream == "" || cdrom.Spec.Stream.Name == stream) {
 			c.runtime.Enqueue(ref)
 		}
 	}

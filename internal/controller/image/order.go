@@ -12,6 +12,7 @@ import (
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/feed"
 	"glowplug/internal/image"
 	"glowplug/internal/image/download"
 )
@@ -21,6 +22,8 @@ type Streams interface {
 	// Resolve returns a release of a stream, or with "" its current release. The error is
 	// for the author of the image.
 	Resolve(stream, release, architecture, artifact, format string) (coreos.Release, error)
+	// Subscribe returns a subscription to the streams of which another release may be the current one; "" is all.
+	Subscribe() *feed.Subscription[string]
 }
 
 // orders finds the files that CD-ROMs want to be fetched.

@@ -150,7 +150,7 @@ func TestMaxIgnitionChanges(t *testing.T) {
 	r.MaxIgnition = "3.3.0"
 	c.all["34.20210711.3.0"] = r
 	c.mu.Unlock()
-	k.ctl.StreamChanged("stable")
+	c.Publish("stable")
 	k.reaches(ref, "3.3.0", func(s v1.ISCSICdromStatus) bool {
 		return s.Phase == v1.PhaseReady &&
 			s.MaxIgnition == "3.3.0"

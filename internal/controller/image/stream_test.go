@@ -19,18 +19,22 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/feed"
 	"glowplug/internal/image"
 	"glowplug/internal/testkit"
 )
 
 // catalogue is the releases of one stream, "stable".
 type catalogue struct {
+	*feed.Feed[string]
 	mu      sync.Mutex
 	current string
 	all     map[string]coreos.Release
 }
 
-func newCatalogue() *catalogue { return &catalogue{all: map[string]coreos.Release{}} }
+func newCatalogue() *catalogue {
+	return &catalogue{Feed: feed.New(""), all: map[string]coreos.Release{}}
+}
 
 // publish makes a release of these files the current one.
 func (c *catalogue) publish(release string, files ...coreos.File) {
@@ -76,7 +80,7 @@ func streamKit(t *testing.T, change ...func(*Controller, *kitOptions)) (*kit, *c
 
 func (k *kit) move(c *catalogue, release string, files ...coreos.File) {
 	c.publish(release, files...)
-	k.ctl.StreamChanged("stable")
+	c.Publish("stable")
 }
 
 func follow() v1.ISCSICdromSpec {
@@ -359,7 +363,7 @@ func TestStreamsThatAreAway(t *testing.T) {
 	ref := k.create("a", pin(""))
 	k.phase(ref, v1.PhaseReady)
 	c.withdraw()
-	k.ctl.StreamChanged("stable")
+	c.Publish("stable")
 	s := k.reaches(ref, "unresolved", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "NotResolved" })
 	if s.Phase != v1.PhaseReady || s.Release != "1" || s.ServedRelease != "1" || !strings.Contains(s.ErrorMessage,
 		"there is no release 1") {

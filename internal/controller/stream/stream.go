@@ -20,6 +20,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/streams"
 )
 
@@ -59,22 +60,23 @@ const configMap key = "(ConfigMap)"
 
 // Controller publishes while Run runs.
 type Controller struct {
-	opts  Options
-	queue *controller.Controller[key]
+	opts    Options
+	queue   *controller.Controller[key]
+	changes *feed.Subscription[string]
 	// refused is the version of the ConfigMap that was found to be immutable.
 	refused string
 	// rewrites bounds those of the ConfigMap.
 	rewrites *rewrites
 }
 
-// New returns a Controller, and has the Library report changes to it.
+// New returns a Controller, which publishes nothing before Run.
 func New(opts Options) *Controller {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller{opts: opts, rewrites: newRewrites()}
 	c.queue = controller.New(controller.Options[key]{
 		Name: "stream", Reconcile: c.reconcile, List: c.list, Metrics: opts.Metrics, Logger: opts.Logger,
 	})
-	opts.Library.Changed(c.changed)
+	c.changes = opts.Library.Subscribe()
 	return c
 }
 
@@ -86,6 +88,7 @@ func (c *Controller) Run(ctx context.Context) {
 		go func() { defer close(followed); wait.UntilWithContext(ctx, c.follow, time.Second) }()
 		defer func() { cancel(); <-followed }()
 	}
+	defer c.changes.Follow(ctx, c.changed)()
 	c.queue.Run(ctx)
 }
 
@@ -103,9 +106,15 @@ func (c *Controller) follow(ctx context.Context) {
 	}
 }
 
-// changed queues what shows a stream.
+// changed queues what shows a stream, or all.
 func (c *Controller) changed(stream string) {
-	c.queue.Enqueue(key(stream))
+	if stream == "" {
+		for _, stream := range c.opts.Library.Streams() {
+			c.queue.Enqueue(key(stream))
+		}
+	} else {
+		c.queue.Enqueue(key(stream))
+	}
 	c.queue.Enqueue(configMap)
 }
 

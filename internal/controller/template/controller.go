@@ -18,7 +18,9 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -43,7 +45,7 @@ const (
 )
 
 // Ref names an object.
-type Ref = snapshot.Ref
+type Ref = model.Ref
 
 // Options are the parts of a Controller.
 type Options struct {
@@ -54,7 +56,7 @@ type Options struct {
 	Store controller.Store
 	// Rendered is called with a host whose condition ConfigMatched may follow from a rendering; nil: nobody is
 	// told.
-	Rendered func(host snapshot.Ref)
+	Rendered func(host model.Ref)
 	// Recorder records changes of a template's phase; nil: they are not recorded.
 	Recorder controller.Recorder
 	// Metrics counts what is done; nil: nothing is counted.
@@ -66,6 +68,7 @@ type Options struct {
 // Controller reconciles the hosts of templates, and the statuses of templates.
 type Controller struct {
 	opts     Options
+	changes  *feed.Subscription[snapshot.Change]
 	pauses   pauses
 	hosts    *controller.Controller[Ref]
 	statuses *controller.Controller[Ref]
@@ -90,7 +93,7 @@ var everyHost = Ref{}
 // New returns a Controller, which reconciles nothing before Run.
 func New(opts Options) *Controller {
 	c := &Controller{
-		opts: opts, pauses: pauses{coalescePause, statusPause, progressPause},
+		opts: opts, changes: opts.Inventory.Subscribe(), pauses: pauses{coalescePause, statusPause, progressPause},
 		templates: map[Ref]*state{}, byHost: map[Ref]assignment{},
 	}
 	c.hosts = controller.New(controller.Options[Ref]{
@@ -116,14 +119,15 @@ func New(opts Options) *Controller {
 
 // Run reconciles until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.changes.Follow(ctx, c.changed)()
 	var running sync.WaitGroup
 	running.Go(func() { c.statuses.Run(ctx) })
 	c.hosts.Run(ctx)
 	running.Wait()
 }
 
-// Changed takes a change of the inventory. It does not block.
-func (c *Controller) Changed(change snapshot.Change) {
+// changed takes a change of the inventory.
+func (c *Controller) changed(change snapshot.Change) {
 	templates := change.All || isTemplate(change.Config) || isTemplate(change.OldConfig)
 	if !templates {
 		c.mu.Lock()
@@ -145,11 +149,11 @@ func (c *Controller) Changed(change snapshot.Change) {
 	c.hosts.EnqueueAfter(key, c.pauses.coalesce)
 }
 
-func isTemplate(config *snapshot.Config) bool { return config != nil && config.Template }
+func isTemplate(config *model.Config) bool { return config != nil && config.Template }
 
 // reassigns reports whether a change of a config may change the config or template of hosts.
 // A write of a status does not.
-func reassigns(old, new *snapshot.Config) bool {
+func reassigns(old, new *model.Config) bool {
 	if old == nil || new == nil {
 		return old != new
 	}
@@ -162,7 +166,7 @@ func reassigns(old, new *snapshot.Config) bool {
 // HostRendering is the rendering of a template for one host.
 type HostRendering struct {
 	// Config is the template, and Host the BareMetalHost that receives it.
-	Config, Host snapshot.Ref
+	Config, Host model.Ref
 	compile.Rendering
 }
 
@@ -171,8 +175,8 @@ type HostRendering struct {
 func Preview(inv *snapshot.Inventory, decider *decide.Decider, yield func(*HostRendering)) {
 	view := inv.View()
 	hosts := view.Hosts()
-	slices.SortFunc(hosts, func(a, b *snapshot.Host) int { return a.Ref.Compare(b.Ref) })
-	given := map[snapshot.Ref][]*snapshot.Host{}
+	slices.SortFunc(hosts, func(a, b *model.Host) int { return a.Ref.Compare(b.Ref) })
+	given := map[model.Ref][]*model.Host{}
 	for _, h := range hosts {
 		for _, config := range assigned(decider, view, h) {
 			if config != nil {
@@ -181,7 +185,7 @@ func Preview(inv *snapshot.Inventory, decider *decide.Decider, yield func(*HostR
 		}
 	}
 	templates := view.Templates()
-	slices.SortFunc(templates, func(a, b *snapshot.Config) int { return a.Ref.Compare(b.Ref) })
+	slices.SortFunc(templates, func(a, b *model.Config) int { return a.Ref.Compare(b.Ref) })
 	for _, c := range templates {
 		t, _ := c.ParseTemplate()
 		if t == nil {

@@ -95,9 +95,7 @@ func (e *events) Record(ref v1.ObjectReference, eventType, reason, _ string) {
 func start(t *testing.T, policy decide.Policy) *site {
 	t.Helper()
 	s := &site{t: t, stores: map[string]*kvstore.Store{}, secrets: secrets.New(nil)}
-	s.inv = snapshot.New(snapshot.Options{
-		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.controller.Changed(c) },
-	})
+	s.inv = snapshot.New(snapshot.Options{Logger: slog.New(slog.DiscardHandler)})
 	s.replica = s.serve(policy)
 	observers := map[string][]kvstore.Observer{
 		kinds.BareMetalHosts: {s.inv.Hosts()}, kinds.IgnitionConfigs: {s.inv.Configs()},

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/rendering"
-	"glowplug/internal/store/snapshot"
 )
 
 // endpoints are the types that a host may ask for.
@@ -21,7 +21,7 @@ type assignment [len(endpoints)]*state
 // state is a template and the outcomes for its hosts, which are those that receive it when
 // their request has no claims. Controller.mu guards it.
 type state struct {
-	config *snapshot.Config
+	config *model.Config
 	// task is the template with its layers.
 	task  rendering.Task
 	hosts map[Ref]*outcome
@@ -48,7 +48,7 @@ type outcome struct {
 // job is a rendering for a host.
 type job struct {
 	state   *state
-	host    *snapshot.Host
+	host    *model.Host
 	task    rendering.Task
 	version rendering.Version
 }
@@ -104,7 +104,7 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 func (c *Controller) updateTemplates() []Ref {
 	view := c.opts.Inventory.View()
 	templates := view.Templates()
-	var hosts []*snapshot.Host
+	var hosts []*model.Host
 	if len(templates) > 0 {
 		hosts = view.Hosts()
 	}
@@ -128,7 +128,7 @@ func (c *Controller) updateTemplates() []Ref {
 
 // updatedState returns the state of a template; s is the previous one, or nil. All hosts
 // become pending where the template or its layers have changed.
-func (c *Controller) updatedState(s *state, config *snapshot.Config, task rendering.Task) *state {
+func (c *Controller) updatedState(s *state, config *model.Config, task rendering.Task) *state {
 	if s == nil || s.config.UID != config.UID {
 		return &state{config: config, task: task, hosts: map[Ref]*outcome{}, dirty: true}
 	}
@@ -146,8 +146,8 @@ func (c *Controller) updatedState(s *state, config *snapshot.Config, task render
 
 // assign updates the templates of hosts, and returns the missing renderings.
 func (c *Controller) assign(refs []Ref) (jobs []job) {
-	hosts := make([]*snapshot.Host, len(refs))
-	configs := make([][len(endpoints)]*snapshot.Config, len(refs))
+	hosts := make([]*model.Host, len(refs))
+	configs := make([][len(endpoints)]*model.Config, len(refs))
 	view := c.opts.Inventory.View()
 	for i, ref := range refs {
 		if hosts[i] = view.Host(ref); hosts[i] != nil {
@@ -165,8 +165,8 @@ func (c *Controller) assign(refs []Ref) (jobs []job) {
 // assigned returns, for each endpoint, the template that a host receives when its request has
 // no claims, or nil.
 func assigned(
-	decider *decide.Decider, view snapshot.View, host *snapshot.Host,
-) (found [len(endpoints)]*snapshot.Config) {
+	decider *decide.Decider, view model.View, host *model.Host,
+) (found [len(endpoints)]*model.Config) {
 	for i, typ := range endpoints {
 		if config := decider.Assigned(view, host, typ); isTemplate(config) {
 			found[i] = config
@@ -175,7 +175,7 @@ func assigned(
 	return found
 }
 
-func (c *Controller) assignLocked(ref Ref, host *snapshot.Host, configs [len(endpoints)]*snapshot.Config) (jobs []job) {
+func (c *Controller) assignLocked(ref Ref, host *model.Host, configs [len(endpoints)]*model.Config) (jobs []job) {
 	before, now := c.byHost[ref], assignment{}
 	for i, config := range configs {
 		if config == nil {
@@ -243,7 +243,7 @@ func (c *Controller) record(j *job, result *rendering.Result) {
 	case missing != nil:
 		o.failed, o.message = true, missing.Error()
 	}
-	if c.opts.Rendered != nil && (o.failed || j.host.Unmet&snapshot.ConfigMatched != 0) {
+	if c.opts.Rendered != nil && (o.failed || j.host.Unmet&model.ConfigMatched != 0) {
 		c.opts.Rendered(j.host.Ref)
 	}
 	j.state.pending--

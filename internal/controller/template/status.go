@@ -19,8 +19,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/natsd"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 
 // summary is the content of a template's status.
 type summary struct {
-	config   *snapshot.Config
+	config   *model.Config
 	pending  int
 	hosts    v1.RenderedHosts
 	version  string

@@ -14,6 +14,7 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -44,6 +45,8 @@ const (
 
 // Options are the parts of a Recorder.
 type Options struct {
+	// Inventory tells which machines become hosts.
+	Inventory *snapshot.Inventory
 	// IsHost reports whether a machine with a hardware address, which may be zero, and an IP
 	// address is a host.
 	IsHost func(mac netaddr.MAC, addr netip.Addr) bool
@@ -58,6 +61,7 @@ type Options struct {
 // servers and of former starts as well. It is safe for concurrent use.
 type Recorder struct {
 	opts    Options
+	changes *feed.Subscription[snapshot.Change]
 	queue   *controller.Controller[string] // of names
 	dropped *prometheus.CounterVec
 
@@ -72,7 +76,7 @@ type Recorder struct {
 // New returns a Recorder, which writes nothing before Run.
 func New(opts Options) *Recorder {
 	r := &Recorder{
-		opts: opts, machines: newMachines(), gone: map[string]bool{},
+		opts: opts, changes: opts.Inventory.Subscribe(), machines: newMachines(), gone: map[string]bool{},
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_unknown_machines_dropped_total",
 			Help: "Unknown machines that were dropped from the list: source, their address had too many; full, the list " +
@@ -181,8 +185,11 @@ func (r *Recorder) schedule(m *machine, now time.Time) {
 	}
 }
 
-// Changed removes the machine that has become a host.
-func (r *Recorder) Changed(change snapshot.Change) {
+// changed removes the machine that has become a host.
+func (r *Recorder) changed(change snapshot.Change) {
+	if change.Reload {
+		r.sweep()
+	}
 	if change.Host == nil {
 		return
 	}

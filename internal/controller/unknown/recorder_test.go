@@ -20,6 +20,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/kvstore"
@@ -112,7 +113,8 @@ func newRig(t *testing.T, store *memory) *rig {
 	t.Helper()
 	logger, _ := logstest.Logger()
 	r := &rig{store: store, hosts: map[string]bool{}}
-	r.Recorder = New(Options{Logger: logger, IsHost: func(mac netaddr.MAC, addr netip.Addr) bool {
+	inventory := snapshot.New(snapshot.Options{})
+	r.Recorder = New(Options{Logger: logger, Inventory: inventory, IsHost: func(mac netaddr.MAC, addr netip.Addr) bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if mac != (netaddr.MAC{}) {
@@ -376,8 +378,8 @@ func TestGoneWithItsHost(t *testing.T) {
 		for _, address := range []string{macN(1).String(), addrN(2).String()} {
 			r.hosts[address], other.hosts[address] = true, true
 		}
-		r.Changed(snapshot.Change{Host: &snapshot.Host{MACs: []netaddr.MAC{macN(1)}}})
-		r.Changed(snapshot.Change{Host: &snapshot.Host{IPs: []netip.Addr{addrN(2)}}})
+		r.changed(snapshot.Change{Host: &model.Host{MACs: []netaddr.MAC{macN(1)}}})
+		r.changed(snapshot.Change{Host: &model.Host{IPs: []netip.Addr{addrN(2)}}})
 		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(1), Neighbor: macN(1)})
 		pass(5 * time.Second)
 		if objects, _ := store.count(); objects != 1 || r.Len() != 1 || other.Len() != 1 {
@@ -500,8 +502,8 @@ func TestHostByAddressTakesItsMachine(t *testing.T) {
 			r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(i), Neighbor: macN(i)})
 		}
 		pass(5 * time.Second)
-		r.Changed(snapshot.Change{Host: &snapshot.Host{IPs: []netip.Addr{addrN(0)}}})
-		r.Changed(snapshot.Change{Host: &snapshot.Host{IPs: []netip.Addr{addrN(1)}, MACs: []netaddr.MAC{macN(9)}}})
+		r.changed(snapshot.Change{Host: &model.Host{IPs: []netip.Addr{addrN(0)}}})
+		r.changed(snapshot.Change{Host: &model.Host{IPs: []netip.Addr{addrN(1)}, MACs: []netaddr.MAC{macN(9)}}})
 		pass(5 * time.Second)
 		if r.Len() != 1 || r.store.get(nameN(0)) != nil || r.store.get(nameN(1)) == nil {
 			t.Errorf("%d machines; %v, %v", r.Len(), r.store.get(nameN(0)), r.store.get(nameN(1)))

@@ -29,6 +29,7 @@ func (r *Recorder) Run(ctx context.Context, store Store, storm func() bool) {
 		Name: "unknown machines", PerSecond: perSecond, InStorm: inStorm, Storm: storm, Logger: r.opts.Logger,
 	})
 	r.mu.Unlock()
+	defer r.changes.Follow(ctx, r.changed)()
 	r.queue.Run(ctx)
 }
 

@@ -3,8 +3,8 @@ package decide
 import (
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/iso"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // Advice is about a valid object that its author probably did not mean as it is.
@@ -16,7 +16,7 @@ type Advice struct {
 func (a Advice) String() string { return a.Field + ": " + a.Message }
 
 // AdviseHost returns the advice about a host by itself.
-func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
+func AdviseHost(d *Decider, h *model.Host) (advice []Advice) {
 	if reason := Unrecognised(d, h); reason != "" {
 		advice = append(advice, Advice{"spec", reason})
 	}
@@ -34,7 +34,7 @@ func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
 // Unrecognised says why no machine is recognised as a host, and what to do; "": machines can
 // be. Without an address of the host every claim to be it is refused, unless all claims are
 // believed.
-func Unrecognised(d *Decider, h *snapshot.Host) string {
+func Unrecognised(d *Decider, h *model.Host) string {
 	usesTable, ignoresClaims := d.opts.Policy.Neighbors != identity.NeighborsOff, d.opts.Policy.Claims == identity.Deny
 	if d.opts.Policy.Claims == identity.Trust || len(h.IPs) > 0 || usesTable && len(h.MACs) > 0 ||
 		!ignoresClaims && len(h.BootSources) > 0 {
@@ -55,8 +55,8 @@ func Unrecognised(d *Decider, h *snapshot.Host) string {
 // AdviseImage returns the advice about the image of a host, which need not be stored. isMissing
 // says where there is no such image. Of an image that the store has lost it says the same as the
 // condition ImageReady.
-func AdviseImage(d *Decider, view snapshot.View, h *snapshot.Host, isMissing string) []Advice {
-	if h.Image == (snapshot.Ref{}) || view.Image(h.Image) != nil {
+func AdviseImage(d *Decider, view model.View, h *model.Host, isMissing string) []Advice {
+	if h.Image == (model.Ref{}) || view.Image(h.Image) != nil {
 		return nil
 	}
 	if failure := lossesOf(d.opts.Lost).missingImage(h.Image); failure != nil {
@@ -68,7 +68,7 @@ func AdviseImage(d *Decider, view snapshot.View, h *snapshot.Host, isMissing str
 
 // AdviseArguments returns the advice about kernel arguments for an image, its own or those of a host, that can be set
 // in no image. A nil image is not known.
-func AdviseArguments(image *snapshot.Image, args []string) []Advice {
+func AdviseArguments(image *model.Image, args []string) []Advice {
 	if image == nil || image.External != nil || image.PXE {
 		return nil
 	}
@@ -80,8 +80,8 @@ func AdviseArguments(image *snapshot.Image, args []string) []Advice {
 
 // AdviseImageChange returns the advice about a host whose image is another one than before:
 // what boots its disk does not boot the new image.
-func AdviseImageChange(h *snapshot.Host) (advice []Advice) {
-	if h.Image == (snapshot.Ref{}) {
+func AdviseImageChange(h *model.Host) (advice []Advice) {
+	if h.Image == (model.Ref{}) {
 		return nil
 	}
 	if armed, reason := Armed(h, h.Progress); !armed {
@@ -92,7 +92,7 @@ func AdviseImageChange(h *snapshot.Host) (advice []Advice) {
 
 // AdviseConfig returns the advice about a config, which need not be stored: of the configs
 // of its namespace with the same selector only one is served.
-func AdviseConfig(view snapshot.View, config *snapshot.Config) (advice []Advice) {
+func AdviseConfig(view model.View, config *model.Config) (advice []Advice) {
 	if other := view.Tied(config); other != nil {
 		advice = append(advice, Advice{"spec.selector", "IgnitionConfig " + other.Ref.String() +
 			" has the same selector: for a machine that both match the older one counts"})
@@ -102,12 +102,12 @@ func AdviseConfig(view snapshot.View, config *snapshot.Config) (advice []Advice)
 
 // Tie returns two configs that a host matches equally, where their age decides; nil: it
 // receives its config for a better reason.
-func Tie(d *Decider, view snapshot.View, h *snapshot.Host) (served, other *snapshot.Config) {
+func Tie(d *Decider, view model.View, h *model.Host) (served, other *model.Config) {
 	config, _ := d.ConfigOf(view, h)
 	if config == nil {
 		return nil, nil
 	}
-	without := view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{config.Ref: nil}})
+	without := view.With(&model.Changes{Configs: map[model.Ref]*model.Config{config.Ref: nil}})
 	if other = RunnerUp(d, without, h, config); other == nil {
 		return nil, nil
 	}
@@ -116,9 +116,9 @@ func Tie(d *Decider, view snapshot.View, h *snapshot.Host) (served, other *snaps
 
 // RunnerUp returns the config that a host would receive without its present one, if only their age decides
 // between the two; nil: there is none. without is the view without the present config.
-func RunnerUp(d *Decider, without snapshot.View, h *snapshot.Host, config *snapshot.Config) *snapshot.Config {
+func RunnerUp(d *Decider, without model.View, h *model.Host, config *model.Config) *model.Config {
 	query := d.queryFor(without, h, config.Type)
-	if other, tier := without.Pick(&query); other != nil && snapshot.MatchEqually(&query, config, other, tier) {
+	if other, tier := without.Pick(&query); other != nil && model.MatchEqually(&query, config, other, tier) {
 		return other
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/iso"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // serverURL stands for the URL of this server, as in kernelArgs.
@@ -14,7 +14,7 @@ const serverURL = "${glowplug}"
 
 // explainArguments returns the kernel arguments with which a host boots an image, with the origin of each. Where the
 // image is not ready, those of its boot entries and its default ones are not known.
-func explainArguments(image *snapshot.Image, host *snapshot.Host) (explained []ExplainedArgument) {
+func explainArguments(image *model.Image, host *model.Host) (explained []ExplainedArgument) {
 	own, args := host.Booting().KernelArgs, image.AppliedArgs
 	switch {
 	case image.External != nil:
@@ -48,7 +48,7 @@ func explainArguments(image *snapshot.Image, host *snapshot.Host) (explained []E
 
 // noConfig says that no kernel argument tells the system of an image where its config is; "": one does, be it one
 // of the host, or that is not known.
-func noConfig(image *snapshot.Image, host *snapshot.Host) string {
+func noConfig(image *model.Image, host *model.Host) string {
 	if slices.ContainsFunc(host.Booting().KernelArgs, iso.TellsConfig) || image.NoConfig == "" {
 		return ""
 	}
@@ -57,7 +57,7 @@ func noConfig(image *snapshot.Image, host *snapshot.Host) string {
 
 // otherType says that a host boots an image whose kernel arguments ask this server for a config of a type of which the
 // host has none, while it has one of the other type; "": they do not.
-func otherType(d *Decider, view snapshot.View, image *snapshot.Image, h *snapshot.Host) string {
+func otherType(d *Decider, view model.View, image *model.Image, h *model.Host) string {
 	typ, argument := askedType(bootArguments(h, image))
 	if typ == "" || d.Assigned(view, h, typ) != nil {
 		return ""
@@ -89,7 +89,7 @@ func askedType(args []string) (asked, argument string) {
 }
 
 // bootArguments returns the kernel arguments with which a host boots an image; nil: they are not known.
-func bootArguments(h *snapshot.Host, image *snapshot.Image) []string {
+func bootArguments(h *model.Host, image *model.Image) []string {
 	var lines []string
 	switch {
 	case image.PXE:

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // TestExplainedArguments: explain has all kernel arguments of an image, with the origin of each, and says where none of
@@ -95,7 +95,7 @@ func TestImagesThatAskForAnotherType(t *testing.T) {
 			}
 			d := New(Options{Inventory: l.inventory(t)})
 			view := d.opts.Inventory.View()
-			got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "g10", Name: "h"}))
+			got := ConfigMatched(d, view, view.Host(model.Ref{Namespace: "g10", Name: "h"}))
 			if got.Met != (c.message == "") || !got.Met && (got.Message != c.message || got.Reason != "OtherType") {
 				t.Errorf("%+v", got)
 			}
@@ -109,9 +109,9 @@ func TestImagesThatAskForAnotherType(t *testing.T) {
 
 // TestArgumentsThatNoImageTakesAreToldAtTheWrite: what no boot entry can have needs no look at the file of the image.
 func TestArgumentsThatNoImageTakesAreToldAtTheWrite(t *testing.T) {
-	file, elsewhere := &snapshot.Image{}, &snapshot.Image{External: &v1.ExternalTarget{}}
+	file, elsewhere := &model.Image{}, &model.Image{External: &v1.ExternalTarget{}}
 	for _, c := range []struct {
-		image *snapshot.Image
+		image *model.Image
 		arg   string
 		want  bool
 	}{

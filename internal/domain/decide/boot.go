@@ -9,7 +9,7 @@ import (
 	"glowplug/internal/domain/arch"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 
 	v1 "glowplug/api/v1"
 )
@@ -19,7 +19,7 @@ type BootDecision struct {
 	Identity
 	// Image is the image that it boots; nil where it boots its disk or a script without an
 	// image, or is unknown. It may be set beside Err, where it cannot be served.
-	Image *snapshot.Image
+	Image *model.Image
 	// Script is the host's own script or that of its namespace, a template; "": none. OfNamespace is true where it is
 	// that of the namespace.
 	Script      string
@@ -29,11 +29,11 @@ type BootDecision struct {
 	// Reason explains the decision, without a full stop.
 	Reason string
 	// Progress is that of the host before the request.
-	Progress snapshot.Progress
+	Progress model.Progress
 	// Limits are those for the config of the host.
-	Limits snapshot.Limits
+	Limits model.Limits
 	// Offer has the images that an unknown machine may boot, the oldest first.
-	Offer []*snapshot.Image
+	Offer []*model.Image
 	// Err says why there is nothing to boot; nil where there is.
 	Err *fault.Error
 	// Awaits is true where Err is only that the image is not ready yet.
@@ -43,7 +43,7 @@ type BootDecision struct {
 // Progress knows the progress of hosts.
 type Progress interface {
 	// Progress returns the progress of a host; its status is a part of the host.
-	Progress(host *snapshot.Host) snapshot.Progress
+	Progress(host *model.Host) model.Progress
 }
 
 // Images knows which images this server can serve.
@@ -52,7 +52,7 @@ type Images interface {
 	// arguments and the token of its boot; nil arguments or "": the host has none. Firmware that
 	// finds no image cannot show the reason, so images are prepared before a host receives their
 	// script.
-	Prepare(image *snapshot.Image, args []string, token string) error
+	Prepare(image *model.Image, args []string, token string) error
 }
 
 // Boot decides what a machine boots. The identity rules are those of Config.
@@ -82,7 +82,7 @@ func (d *Decider) Boot(req *Request) BootDecision {
 }
 
 // ImageUnavailable returns the notice that a host cannot have its image.
-func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
+func ImageUnavailable(h *model.Host, image model.Ref, failure *fault.Error) Notice {
 	return Notice{
 		Reason: ReasonImageUnavailable, Host: h, Key: image.String() + " " + failure.Sentence, Message: failure.Sentence,
 	}
@@ -105,7 +105,7 @@ func withoutIgnored(notices []Notice) []Notice {
 // boots decides for a known host.
 func (q *bootQuestion) boots(b *BootDecision) {
 	h, own := b.Host, b.Host.Booting()
-	imaged, script := h.Image != (snapshot.Ref{}), q.view.Script(h)
+	imaged, script := h.Image != (model.Ref{}), q.view.Script(h)
 	hold := q.holdScript(h, script)
 	switch {
 	case own.Disk:
@@ -136,7 +136,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 // refuseBoot returns an error where the machine would boot without its config, outside of its limits:
 // a script can say so, and an installer without a config says much less.
 func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
-	if b.Limits == (snapshot.Limits{}) || q.req.Type != IPXE || q.req.At.IsZero() || q.req.Caller.Believed {
+	if b.Limits == (model.Limits{}) || q.req.Type != IPXE || q.req.At.IsZero() || q.req.Caller.Believed {
 		return nil
 	}
 	limits := b.Limits
@@ -152,7 +152,7 @@ func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
 
 // storedImage returns the image of a host, or an error where the objects say that it cannot
 // be booted.
-func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
+func (q *bootQuestion) storedImage(h *model.Host) (*model.Image, *fault.Error) {
 	ref := h.Image
 	if island, separate := q.islandBetween(h.Namespace, ref.Namespace); separate {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, and the namespace "+island+
@@ -174,7 +174,7 @@ func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Er
 }
 
 // image returns the image of a host, or an error where this server cannot serve it.
-func (q *bootQuestion) image(b *BootDecision) (*snapshot.Image, *fault.Error) {
+func (q *bootQuestion) image(b *BootDecision) (*model.Image, *fault.Error) {
 	h := b.Host
 	image, failure := q.storedImage(h)
 	if failure != nil || image.External != nil || q.opts.Images == nil {
@@ -198,7 +198,7 @@ func placeholder(b *BootDecision) string {
 
 // foreign returns an error where the machine has another architecture than an image. The
 // machine says it, or the label of its host.
-func (q *bootQuestion) foreign(image *snapshot.Image, h *snapshot.Host) *fault.Error {
+func (q *bootQuestion) foreign(image *model.Image, h *model.Host) *fault.Error {
 	machine := q.req.Claims.Arch
 	if machine == "" && h != nil {
 		machine = arch.Parse(h.Labels[arch.Label])
@@ -212,12 +212,12 @@ func (q *bootQuestion) foreign(image *snapshot.Image, h *snapshot.Host) *fault.E
 
 // isAwaited reports whether an image has no error and is not ready: the server has not read its file
 // yet, or waits for it.
-func isAwaited(image *snapshot.Image) bool {
+func isAwaited(image *model.Image) bool {
 	return image.External == nil && image.Phase != v1.PhaseReady && image.Phase != v1.PhaseError
 }
 
 // bootable returns an error where an image cannot be booted now.
-func bootable(image *snapshot.Image) *fault.Error {
+func bootable(image *model.Image) *fault.Error {
 	switch {
 	case image.External != nil || image.Phase == v1.PhaseReady:
 		return nil

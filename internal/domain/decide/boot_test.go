@@ -10,7 +10,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // uuidOfPrivate is that of the host whose image is for its hosts alone.
@@ -84,14 +84,14 @@ func rack() *lab {
 // provisioning is the progress of hosts that were given their configs.
 type provisioning struct{}
 
-func (provisioning) Progress(*snapshot.Host) snapshot.Progress {
-	return snapshot.Progress{State: v1.StateProvisioning}
+func (provisioning) Progress(*model.Host) model.Progress {
+	return model.Progress{State: v1.StateProvisioning}
 }
 
 // tryImages is a function that tries images.
-type tryImages func(image *snapshot.Image, args []string) error
+type tryImages func(image *model.Image, args []string) error
 
-func (f tryImages) Prepare(image *snapshot.Image, args []string, _ string) error {
+func (f tryImages) Prepare(image *model.Image, args []string, _ string) error {
 	return f(image, args)
 }
 
@@ -291,13 +291,13 @@ func TestAPendingImageIsNoError(t *testing.T) {
 }
 
 func TestDecideImage(t *testing.T) {
-	live, locked := snapshot.Ref{Namespace: "g10", Name: "live"}, snapshot.Ref{Namespace: "g10", Name: "locked"}
-	private := snapshot.Ref{Namespace: "g10", Name: "private"}
+	live, locked := model.Ref{Namespace: "g10", Name: "live"}, model.Ref{Namespace: "g10", Name: "locked"}
+	private := model.Ref{Namespace: "g10", Name: "private"}
 	for _, c := range []struct {
 		name    string
 		ask     ask
 		policy  Policy
-		ref     snapshot.Ref
+		ref     model.Ref
 		proven  bool
 		status  int
 		args    string
@@ -313,10 +313,10 @@ func TestDecideImage(t *testing.T) {
 		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
 		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
 		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
-		{"not ready", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "pending"}, false, 503, "",
+		{"not ready", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "pending"}, false, 503, "",
 			ReasonImageUnavailable + " g10/h1"},
-		{"external", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
-		{"none", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
+		{"external", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
+		{"none", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
 		{"for its hosts, one of them", ask{from: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
 		{"for its hosts, another", ask{from: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
 		{"for its hosts, another over iSCSI", ask{from: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
@@ -329,7 +329,7 @@ func TestDecideImage(t *testing.T) {
 			403, "", ReasonClaimRefused + " g10/h18"},
 		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
 		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{}, private, false, 404, "", ""},
-		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "odd"},
+		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "odd"},
 			false, 403, "", ""},
 		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "",
 			ReasonClaimRefused + " g10/h16"},
@@ -399,7 +399,7 @@ func TestByNetwork(t *testing.T) {
 func TestImageThatCannotBeHad(t *testing.T) {
 	var tried []string
 	refusal := fault.New(fault.NoMatch, "/boot/grub/grub.cfg: the argument cannot be written")
-	d := New(Options{Inventory: rack().inventory(t), Images: tryImages(func(image *snapshot.Image, args []string) error {
+	d := New(Options{Inventory: rack().inventory(t), Images: tryImages(func(image *model.Image, args []string) error {
 		tried = append(tried, strings.TrimSpace(image.Ref.String()+" "+strings.Join(args, " ")))
 		if len(args) > 0 {
 			return fmt.Errorf("trying: %w", refusal)
@@ -442,8 +442,8 @@ func TestImageThatCannotBeHad(t *testing.T) {
 // TestAdvance is the table of steps; each begins a minute after the one before
 // unless it says otherwise.
 func TestAdvance(t *testing.T) {
-	once := &snapshot.Host{}
-	forever := &snapshot.Host{Boot: &snapshot.HostBoot{Forever: true}}
+	once := &model.Host{}
+	forever := &model.Host{Boot: &model.HostBoot{Forever: true}}
 	type step struct {
 		step  Step
 		after time.Duration
@@ -489,7 +489,7 @@ func TestAdvance(t *testing.T) {
 		"complete at once":  {{CompleteStep, 0, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p snapshot.Progress
+			var p model.Progress
 			at, h := epoch, once
 			if strings.HasPrefix(name, "forever") {
 				h = forever
@@ -509,9 +509,9 @@ func TestAdvance(t *testing.T) {
 // The clock may have been set back, or that of the server that wrote the status is
 // ahead: what comes after is not seen earlier, and the host is installed once.
 func TestAdvanceUnderAnotherClock(t *testing.T) {
-	h := &snapshot.Host{}
+	h := &model.Host{}
 	ahead := epoch.Add(time.Hour)
-	known, _ := Advance(h, snapshot.Progress{}, ImageStep, ahead)
+	known, _ := Advance(h, model.Progress{}, ImageStep, ahead)
 	known.Position = 1
 	for i, step := range []Step{ImageStep, ConfigStep, DiskStep, DiskStep} {
 		next, _ := Advance(h, known, step, epoch.Add(time.Duration(i)*time.Second))
@@ -535,15 +535,15 @@ func TestAdvanceUnderAnotherClock(t *testing.T) {
 
 // TestFold is the table of what a record of the boot log changes.
 func TestFold(t *testing.T) {
-	at := func(state string, position uint64, minute int) snapshot.Progress {
-		return snapshot.Progress{State: state, Position: position, Seen: epoch.Add(time.Duration(minute) * time.Minute)}
+	at := func(state string, position uint64, minute int) model.Progress {
+		return model.Progress{State: state, Position: position, Seen: epoch.Add(time.Duration(minute) * time.Minute)}
 	}
 	booting, provisioned := v1.StateBooting, v1.StateProvisioned
 	for name, c := range map[string]struct {
-		known, record, want snapshot.Progress
+		known, record, want model.Progress
 		after               uint64
 	}{
-		"the first":                        {snapshot.Progress{}, at(booting, 1, 1), at(booting, 1, 1), 0},
+		"the first":                        {model.Progress{}, at(booting, 1, 1), at(booting, 1, 1), 0},
 		"one that is included":             {at(provisioned, 7, 1), at(booting, 7, 1), at(provisioned, 7, 1), 6},
 		"one that came back":               {at(provisioned, 7, 1), at(booting, 3, 9), at(provisioned, 7, 1), 2},
 		"one that succeeds what is known":  {at(booting, 7, 5), at(provisioned, 8, 5), at(provisioned, 8, 5), 7},

@@ -5,7 +5,7 @@ import (
 
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // The facts that identify a host. The first four are claims.
@@ -26,10 +26,10 @@ type claim struct {
 	text    func(c *identity.Claims) string
 	// host returns the host with the claimed value; nil: there is none. holds reports
 	// whether a host has it, since several may.
-	host  func(view snapshot.View, c *identity.Claims) *snapshot.Host
-	holds func(h *snapshot.Host, c *identity.Claims) bool
+	host  func(view model.View, c *identity.Claims) *model.Host
+	holds func(h *model.Host, c *identity.Claims) bool
 	// rival returns the host of another island than a host's with the claimed value; nil: there is none.
-	rival func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host
+	rival func(view model.View, h *model.Host, c *identity.Claims) *model.Host
 }
 
 // claims are the kinds in the order in which they are tried.
@@ -37,9 +37,9 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	kind:    byIP,
 	present: func(c *identity.Claims) bool { return c.IP.IsValid() },
 	text:    func(c *identity.Claims) string { return c.IP.String() },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByIP(c.IP) },
+	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
+	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
 		return view.IPOfIslands(h, c.IP)
 	},
 }, {
@@ -47,19 +47,19 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	present: func(c *identity.Claims) bool { return c.UUID != "" },
 	text:    func(c *identity.Claims) string { return c.UUID },
 	host:    hostByUUID,
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+	holds:   func(h *model.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
+	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
 		return view.UUIDOfIslands(h, c.UUID)
 	},
 }, {
 	kind:    byHostname,
 	present: func(c *identity.Claims) bool { return c.Hostname != "" },
 	text:    func(c *identity.Claims) string { return c.Hostname },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
-	holds: func(h *snapshot.Host, c *identity.Claims) bool {
+	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByHostname(c.Hostname) },
+	holds: func(h *model.Host, c *identity.Claims) bool {
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
 	},
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
 		return view.HostnameOfIslands(h, c.Hostname)
 	},
 }}
@@ -68,9 +68,9 @@ var claimedMAC = &claim{
 	kind:    byMAC,
 	present: func(c *identity.Claims) bool { return c.MAC != zeroMAC },
 	text:    func(c *identity.Claims) string { return c.MAC.String() },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByMAC(c.MAC) },
+	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
+	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
 		return view.MACOfIslands(h, c.MAC)
 	},
 }
@@ -80,16 +80,16 @@ var claimedOtherMAC = &claim{
 	kind:    byMAC,
 	present: func(c *identity.Claims) bool { return c.OtherMAC != "" },
 	text:    func(c *identity.Claims) string { return c.OtherMAC },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByOtherMAC(c.OtherMAC) },
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.OtherMACs(), c.OtherMAC) },
-	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByOtherMAC(c.OtherMAC) },
+	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.OtherMACs(), c.OtherMAC) },
+	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
 		return view.OtherMACOfIslands(h, c.OtherMAC)
 	},
 }
 
 // hostByUUID returns the host with the claimed UUID, unless the claimed MAC is that of another machine: boards
 // of one model may share a UUID.
-func hostByUUID(view snapshot.View, c *identity.Claims) *snapshot.Host {
+func hostByUUID(view model.View, c *identity.Claims) *model.Host {
 	h := view.HostByUUID(c.UUID)
 	if h != nil && c.MAC != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, c.MAC) {
 		return nil

@@ -3,7 +3,7 @@ package decide
 import (
 	"strings"
 
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 
 	v1 "glowplug/api/v1"
 )
@@ -56,7 +56,7 @@ func ConditionOf(reason string) string {
 type Condition struct {
 	// Type is the name in a status, and Kind the one in the snapshot.
 	Type string
-	Kind snapshot.Conditions
+	Kind model.Conditions
 	// Met is true where the status of the condition is True.
 	Met             bool
 	Reason, Message string
@@ -67,8 +67,8 @@ type Condition struct {
 
 // ConfigMatched returns whether a host, which need not be stored, receives a config without
 // claims: an Ignition config or, without one, a kickstart.
-func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
-	c := Condition{Type: v1.ConditionConfigMatched, Kind: snapshot.ConfigMatched}
+func ConfigMatched(d *Decider, view model.View, h *model.Host) Condition {
+	c := Condition{Type: v1.ConditionConfigMatched, Kind: model.ConfigMatched}
 	config, tier := d.ConfigOf(view, h)
 	lost := ""
 	if config == nil {
@@ -109,9 +109,9 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 }
 
 // failureOf returns why a config, if it is a template, cannot be rendered for a host; "": it can, or known is false.
-func failureOf(d *Decider, config *snapshot.Config, h *snapshot.Host) (reason string, known bool) {
+func failureOf(d *Decider, config *model.Config, h *model.Host) (reason string, known bool) {
 	cache, ok := d.opts.Renderer.(interface {
-		Failure(config *snapshot.Config, host *snapshot.Host) (reason string, known bool)
+		Failure(config *model.Config, host *model.Host) (reason string, known bool)
 	})
 	if !config.Template || !ok {
 		return "", true
@@ -121,7 +121,7 @@ func failureOf(d *Decider, config *snapshot.Config, h *snapshot.Host) (reason st
 
 // uncompiled says why a config without an artifact has none, as the predicate of a sentence. A
 // config that has changed its type may have compiled before: that result is for another installer.
-func uncompiled(config *snapshot.Config) string {
+func uncompiled(config *model.Config) string {
 	if config.Pending {
 		return "is still being compiled"
 	}
@@ -131,9 +131,9 @@ func uncompiled(config *snapshot.Config) string {
 
 // ImageReady returns whether a host, which need not be stored, can boot its image. It does
 // not check whether the kernel arguments of the host can be set in the image.
-func ImageReady(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
-	c := Condition{Type: v1.ConditionImageReady, Kind: snapshot.ImageReady}
-	if h.Image == (snapshot.Ref{}) {
+func ImageReady(d *Decider, view model.View, h *model.Host) Condition {
+	c := Condition{Type: v1.ConditionImageReady, Kind: model.ImageReady}
+	if h.Image == (model.Ref{}) {
 		c.Met, c.Reason, c.Message = true, reasonLocalBoot, "this host boots its disk or a script"
 		return c
 	}
@@ -154,8 +154,8 @@ func ImageReady(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 
 // DataPreserved returns the condition of a host on whose known disks Ignition destroys data with a
 // config; no losses: there is none.
-func DataPreserved(config snapshot.Ref, losses []string) Condition {
-	c := Condition{Type: v1.ConditionDataPreserved, Kind: snapshot.DataPreserved}
+func DataPreserved(config model.Ref, losses []string) Condition {
+	c := Condition{Type: v1.ConditionDataPreserved, Kind: model.DataPreserved}
 	if len(losses) == 0 {
 		c.Met, c.Reason = true, reasonPreserved
 		c.Message = "Ignition would destroy no data on the disks of this host, as far as its hardware tells"
@@ -169,7 +169,7 @@ func DataPreserved(config snapshot.Ref, losses []string) Condition {
 
 // ConfigReadable returns the condition of a host with a skew; nil: there is none.
 func ConfigReadable(skew *Skew) Condition {
-	c := Condition{Type: v1.ConditionConfigReadable, Kind: snapshot.ConfigReadable}
+	c := Condition{Type: v1.ConditionConfigReadable, Kind: model.ConfigReadable}
 	switch {
 	case skew == nil:
 		c.Met, c.Reason = true, reasonReadable

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // TestNotCompiled: the condition of a host whose config has no artifact. The config may have
@@ -20,7 +20,7 @@ func TestNotCompiled(t *testing.T) {
 		l.configs[0].Compiled, l.configs[0].Status.Phase = nil, phase
 		d := New(Options{Inventory: l.inventory(t)})
 		view := d.opts.Inventory.View()
-		got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "g10", Name: "builder1"}))
+		got := ConfigMatched(d, view, view.Host(model.Ref{Namespace: "g10", Name: "builder1"}))
 		if got.Met || got.Reason != "NotCompiled" ||
 			got.Message != "IgnitionConfig g10/coreos-builder matches by labels and "+want {
 			t.Errorf("%s: %+v", phase, got)
@@ -37,7 +37,7 @@ func TestConditionsNameTheIsland(t *testing.T) {
 	mark(inv, "a", "island", "true")
 	d := New(Options{Inventory: inv})
 	view := d.opts.Inventory.View()
-	got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "a", Name: "node"}))
+	got := ConfigMatched(d, view, view.Host(model.Ref{Namespace: "a", Name: "node"}))
 	if got.Met || !strings.HasSuffix(got.Message, "; the namespace a is an island, so only its own configs reach this host") {
 		t.Errorf("%+v", got)
 	}

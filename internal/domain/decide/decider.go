@@ -11,8 +11,8 @@ import (
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // The endpoints for configs, which are also the types of config that they prefer.
@@ -29,10 +29,13 @@ type Policy struct {
 	Neighbors identity.NeighborMode
 }
 
+// Inventory has the newest view of all objects.
+type Inventory interface{ View() model.View }
+
 // Options are the parts of a Decider. All but Inventory are optional.
 type Options struct {
 	// Inventory has the hosts, the configs and the images.
-	Inventory *snapshot.Inventory
+	Inventory Inventory
 	Policy    Policy
 	// Progress has newer progress of hosts than their status; nil: the status counts.
 	Progress Progress
@@ -61,7 +64,7 @@ func New(opts Options) *Decider {
 func (d *Decider) Renderer() Renderer { return d.opts.Renderer }
 
 // offerFor returns the configs that a host is offered.
-func offerFor(view snapshot.View, h *snapshot.Host) match.Offer {
+func offerFor(view model.View, h *model.Host) match.Offer {
 	if view.IsIsland(h.Namespace) {
 		return match.OwnNamespace
 	}
@@ -74,14 +77,14 @@ func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil
 // config is Config. A trace records the facts and the types of config that were
 // considered; the decision is the same.
 func (d *Decider) config(req *Request, t *trace) ConfigDecision {
-	q := configQuestion{newQuestion(d, snapshot.View{}, req)}
+	q := configQuestion{newQuestion(d, model.View{}, req)}
 	q.pick(t)
 	q.renderChosen()
 	return q.dec
 }
 
 // Assigned returns the config of a type that a host receives without claims; nil: none.
-func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config {
+func (d *Decider) Assigned(view model.View, host *model.Host, typ string) *model.Config {
 	query := d.queryFor(view, host, typ)
 	config, _ := view.Pick(&query)
 	return config
@@ -89,7 +92,7 @@ func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) 
 
 // queryFor returns the query for the config of a type that a host, which need not be stored,
 // receives without claims.
-func (d *Decider) queryFor(view snapshot.View, host *snapshot.Host, typ string) match.Query {
+func (d *Decider) queryFor(view model.View, host *model.Host, typ string) match.Query {
 	q := configQuestion{newQuestion(d, view, claimless)}
 	q.dec.Host = host
 	query := q.query()
@@ -105,7 +108,7 @@ var anyInstaller = []string{Ignition, Kickstart}
 
 // ConfigOf returns the config that a host, which need not be stored, receives without
 // claims: of type ignition or, without one, kickstart. nil: there is none.
-func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Config, match.Tier) {
+func (d *Decider) ConfigOf(view model.View, h *model.Host) (*model.Config, match.Tier) {
 	query := d.queryFor(view, h, "")
 	for _, typ := range anyInstaller {
 		query.Type = typ
@@ -117,7 +120,7 @@ func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Conf
 }
 
 // hostMayDependOnIP is mayDependOnIP for the result of ConfigOf.
-func (d *Decider) hostMayDependOnIP(view snapshot.View, h *snapshot.Host, config *snapshot.Config,
+func (d *Decider) hostMayDependOnIP(view model.View, h *model.Host, config *model.Config,
 	tier match.Tier) bool {
 	query := match.Query{Namespace: h.Namespace, Offer: offerFor(view, h), Facts: match.Facts{IPs: h.IPs}}
 	return mayDependOnIP(view, query, anyInstaller, config, tier)
@@ -126,7 +129,7 @@ func (d *Decider) hostMayDependOnIP(view snapshot.View, h *snapshot.Host, config
 // mayDependOnIP reports whether the address of a machine, which the query does not have, can
 // change which config is picked for it: types are those that are considered, in their order, and
 // config is the picked one or nil.
-func mayDependOnIP(view snapshot.View, query match.Query, types []string, config *snapshot.Config,
+func mayDependOnIP(view model.View, query match.Query, types []string, config *model.Config,
 	tier match.Tier) bool {
 	if len(query.IPs) > 0 {
 		return false
@@ -201,8 +204,8 @@ func (q *configQuestion) query() match.Query {
 }
 
 // imageConfig returns the config that a host's image names; zero: none.
-func (q *configQuestion) imageConfig(h *snapshot.Host) match.Ref {
-	if h.Image == (snapshot.Ref{}) || q.view.Separates(h.Namespace, h.Image.Namespace) {
+func (q *configQuestion) imageConfig(h *model.Host) match.Ref {
+	if h.Image == (model.Ref{}) || q.view.Separates(h.Namespace, h.Image.Namespace) {
 		return match.Ref{}
 	}
 	if image := q.view.Image(h.Image); image != nil {
@@ -299,7 +302,7 @@ var zeroMAC netaddr.MAC
 // question is a request that is being decided.
 type question struct {
 	*Decider
-	view snapshot.View
+	view model.View
 	req  *Request
 	// dec is the decision so far.
 	dec ConfigDecision
@@ -327,7 +330,7 @@ type configQuestion struct{ question }
 type bootQuestion struct{ question }
 
 // newQuestion returns a request before its decision.
-func newQuestion(d *Decider, view snapshot.View, req *Request) question {
+func newQuestion(d *Decider, view model.View, req *Request) question {
 	q := question{Decider: d, view: view, req: req, addr: req.Caller.Addr}
 	if d.opts.Policy.Neighbors != identity.NeighborsOff {
 		q.neighbor, q.former = req.Caller.MAC, req.Caller.Former
@@ -348,7 +351,7 @@ func (q *question) who() string {
 	return machineAt(q.addr, q.neighbor)
 }
 
-func (q *question) notice(reason string, h *snapshot.Host, key, message string) {
+func (q *question) notice(reason string, h *model.Host, key, message string) {
 	n := Notice{Reason: reason, Host: h, Key: key, Message: message, From: sourceOf(q.addr, q.neighbor)}
 	if h == nil {
 		n.Machine = MachineName(cmp.Or(q.neighbor, q.req.Claims.MAC), q.addr)
@@ -357,7 +360,7 @@ func (q *question) notice(reason string, h *snapshot.Host, key, message string) 
 }
 
 // refuse refuses a claim: the client gets the sentence, the host an event.
-func (q *question) refuse(h *snapshot.Host, kind, sentence string) *fault.Error {
+func (q *question) refuse(h *model.Host, kind, sentence string) *fault.Error {
 	q.notice(ReasonClaimRefused, h, kind+" "+q.client(), "a request from "+q.who()+" was refused: "+sentence)
 	q.dec.Unheld.Refused = true
 	return fault.New(fault.Refused, sentence)
@@ -386,7 +389,7 @@ func (q *question) unknown() {
 
 // NeighborChanged returns the notice that the hardware address behind the address of a
 // host's machine was another one a short time ago, and the refusal where that is enforced.
-func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) (Notice, *fault.Error) {
+func NeighborChanged(h *model.Host, client netip.Addr, mac, former netaddr.MAC) (Notice, *fault.Error) {
 	change := client.String() + " changed from " + former.String() + " to " + mac.String()
 	return Notice{
 			Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),

@@ -10,14 +10,14 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // Identity is the machine that sent a request.
 type Identity struct {
 	// Host is the machine; nil where none is known.
-	Host *snapshot.Host
+	Host *model.Host
 	// FoundBy is the fact that identifies the host: mac, ip, uuid, hostname (claims),
 	// address or neighbor; "" where there is none.
 	FoundBy string
@@ -37,7 +37,7 @@ type ConfigDecision struct {
 	Identity
 	// Config is the config to serve. It may be set beside Err, where a config
 	// matched and cannot be served.
-	Config *snapshot.Config
+	Config *model.Config
 	// Template is true where a template was chosen. Config is then its rendering
 	// for the machine, or the template itself where that fails.
 	Template bool
@@ -46,7 +46,7 @@ type ConfigDecision struct {
 	// Tier is the rule that chose Config.
 	Tier match.Tier
 	// Limits are those for the config of Host. Limited is true where Err is that they refuse it.
-	Limits  snapshot.Limits
+	Limits  model.Limits
 	Limited bool
 	// Err is the reason why there is nothing to serve; nil where there is.
 	Err *fault.Error
@@ -88,7 +88,7 @@ var Reasons = []string{
 // Machine; without both it is about no single object.
 type Notice struct {
 	Reason  string
-	Host    *snapshot.Host
+	Host    *model.Host
 	Machine string
 	Message string
 	// Key aggregates: notices with the same Reason, Host and Key are one event.

@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Explain decides as Config does, and explains the decision.
@@ -69,7 +69,7 @@ func (d *Decider) Explain(req *Request) *Explanation {
 // dependsOnAddress reports whether an address of the machine could change a decision.
 func (d *Decider) dependsOnAddress(t *trace, dec *ConfigDecision) bool {
 	view := d.opts.Inventory.View()
-	var picked *snapshot.Config // not its rendering
+	var picked *model.Config // not its rendering
 	if dec.Config != nil {
 		picked = view.Config(dec.Config.Ref)
 	}
@@ -102,7 +102,7 @@ func (d *Decider) explainIdentity(req *Request, dec *ConfigDecision) string {
 }
 
 // nameOf returns the name of a host, "" where it is nil.
-func nameOf(h *snapshot.Host) string {
+func nameOf(h *model.Host) string {
 	if h == nil {
 		return ""
 	}
@@ -170,7 +170,7 @@ func (d *Decider) Inquire(in *Inquiry) (*Explanation, *fault.Error) {
 
 // giveHeaders gives a request the headers of the machine's Ignition, and says which these
 // are: those of the release in its image where that is known, else of a current one.
-func (d *Decider) giveHeaders(req *Request, named *snapshot.Host) string {
+func (d *Decider) giveHeaders(req *Request, named *model.Host) string {
 	q := newQuestion(d, d.opts.Inventory.View(), req)
 	_ = q.identify() // a refused request has headers, too
 	newest, whose := ignition.Newest, "a current Ignition"

@@ -16,8 +16,8 @@ import (
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // Form is a config in another spec version than its own.
@@ -60,7 +60,7 @@ func newForms() *forms {
 }
 
 // of returns a config in a version. Concurrent callers wait for one conversion.
-func (f *forms) of(config *snapshot.Config, version string) *Form {
+func (f *forms) of(config *model.Config, version string) *Form {
 	key := formKey{config.Hash, version}
 	if form := f.get(key); form != nil {
 		return form
@@ -148,7 +148,7 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 
 // formOf returns a config in a version. A config with the values of Secrets is not cached, its hash stays that
 // without them, and no reason quotes a value.
-func (q *configQuestion) formOf(config *snapshot.Config, version string) *Form {
+func (q *configQuestion) formOf(config *model.Config, version string) *Form {
 	if !config.Revealed {
 		return q.forms.of(config, version)
 	}
@@ -165,8 +165,8 @@ type Renderer interface {
 	// Render returns the config with the rendering instead of its template: Artifact,
 	// Hash, ETag and IgnitionVersion, and Stale where it is an earlier rendering. host is
 	// the machine, nil where it is no known host; nil facts are those of the host.
-	Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker Asker) (
-		*snapshot.Config, *fault.Error)
+	Render(config *model.Config, host *model.Host, facts *template.Facts, asker Asker) (
+		*model.Config, *fault.Error)
 }
 
 // Asker is the client that waits for a rendering.

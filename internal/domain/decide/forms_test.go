@@ -7,7 +7,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 )
 
 // chosen is what becomes of a config for a client.
-func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (*ConfigDecision, *fault.Error) {
+func chosen(f *forms, config *model.Config, accept, userAgent, spec string) (*ConfigDecision, *fault.Error) {
 	req := &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}
 	q := configQuestion{question{Decider: &Decider{forms: f}, dec: ConfigDecision{Config: config}, req: req}}
 	failure := q.form(ignition.ParseAccept(accept))
@@ -25,21 +25,21 @@ func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (
 }
 
 func TestForm(t *testing.T) {
-	plain := &snapshot.Config{
-		Ref: snapshot.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:1",
+	plain := &model.Config{
+		Ref: model.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:1",
 		Artifact: []byte(`{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core"}]}}`),
 	}
-	newer := &snapshot.Config{
-		Ref: snapshot.Ref{Namespace: "a", Name: "newer"}, IgnitionVersion: "3.4.0", Hash: "sha256:2",
+	newer := &model.Config{
+		Ref: model.Ref{Namespace: "a", Name: "newer"}, IgnitionVersion: "3.4.0", Hash: "sha256:2",
 		Artifact: []byte(`{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]}}`),
 	}
-	old := &snapshot.Config{
-		Ref: snapshot.Ref{Namespace: "a", Name: "old"}, IgnitionVersion: "2.2.0", Hash: "sha256:3",
+	old := &model.Config{
+		Ref: model.Ref{Namespace: "a", Name: "old"}, IgnitionVersion: "2.2.0", Hash: "sha256:3",
 		Artifact: []byte(`{"ignition":{"version":"2.2.0"}}`),
 	}
 	tests := []struct {
 		name                    string
-		config                  *snapshot.Config
+		config                  *model.Config
 		accept, userAgent, spec string
 		// version of the form, "" as it is; and what a refusal says.
 		version, refused string
@@ -103,7 +103,7 @@ func TestFormsAreBounded(t *testing.T) {
 	f.limit = 64 << 10
 	large := strings.Repeat("a", 1<<10)
 	for i := range 100 {
-		c := &snapshot.Config{
+		c := &model.Config{
 			IgnitionVersion: "3.4.0", Hash: "sha256:" + string(rune('0'+i)),
 			Artifact: []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,` +
 				large + `"}}]}}`),
@@ -120,8 +120,8 @@ func TestFormsAreBounded(t *testing.T) {
 // BenchmarkForm is what choosing the form adds to a decision: for a client that takes
 // the config as it is, and for ones that are given another form.
 func BenchmarkForm(b *testing.B) {
-	config := &snapshot.Config{
-		Ref: snapshot.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:" + strings.Repeat("0", 64),
+	config := &model.Config{
+		Ref: model.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:" + strings.Repeat("0", 64),
 		Artifact: []byte(`{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core"}]}}`),
 	}
 	for _, bm := range []struct{ name, accept, userAgent string }{

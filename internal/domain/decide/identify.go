@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // makes reports whether the request makes a claim. An address that is none of Ethernet is no claim as long as no
@@ -62,7 +62,7 @@ func (q *question) takeCard() {
 
 // fits says how well the claimed card fits: 3 for one of the machine's own host, 2 for one of a host that it may
 // claim to be, 1 for one of any other, 0 for none.
-func (q *question) fits(own *snapshot.Host, ownBy string) int {
+func (q *question) fits(own *model.Host, ownBy string) int {
 	claim := claimOfCard(&q.req.Claims)
 	switch {
 	case own != nil && claim.holds(own, &q.req.Claims):
@@ -81,7 +81,7 @@ func (q *question) fits(own *snapshot.Host, ownBy string) int {
 
 // ownHost returns the host that the network shows: by the client's address, else by its
 // entry in the neighbour table, which goes first where only that host is none of a tenant.
-func (q *question) ownHost() (host *snapshot.Host, foundBy string) {
+func (q *question) ownHost() (host *model.Host, foundBy string) {
 	h := q.view.HostByIP(q.addr)
 	if q.neighbor != zeroMAC {
 		if other := q.view.HostByMAC(q.neighbor); other != nil && (h == nil || q.yields(h, other)) {
@@ -121,7 +121,7 @@ func (q *question) believe() {
 
 // claimed returns the host with a claimed value; nil: there is none. Where several hosts
 // have it, the one that the network shows goes before the oldest.
-func (q *question) claimed(claim *claim, own *snapshot.Host) *snapshot.Host {
+func (q *question) claimed(claim *claim, own *model.Host) *model.Host {
 	c := &q.req.Claims
 	switch {
 	case !claim.present(c):
@@ -175,7 +175,7 @@ func (q *question) verify() *fault.Error {
 
 // named returns the host that a claim names; nil: none. A UUID that the neighbour entry contradicts names none,
 // as one that the claimed MAC contradicts.
-func (q *question) named(claim *claim) *snapshot.Host {
+func (q *question) named(claim *claim) *model.Host {
 	h := claim.host(q.view, &q.req.Claims)
 	if claim.kind != byUUID {
 		return h
@@ -190,7 +190,7 @@ func (q *question) named(claim *claim) *snapshot.Host {
 // verifyClaim finds the host by a claim, or compares the claim with the host that was
 // found by another one. own is the host that the network shows, ownBy how it was found.
 // ignore is true for a claim that no host has.
-func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (ignore bool, err *fault.Error) {
+func (q *question) verifyClaim(claim *claim, own *model.Host, ownBy string) (ignore bool, err *fault.Error) {
 	c, dec, kind := &q.req.Claims, &q.dec, claim.kind
 	if dec.Host != nil && claim.holds(dec.Host, c) {
 		return false, nil
@@ -223,7 +223,7 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 // verifyForeign verifies a claim that names the host h. An island is between h and shown, the host that the client is
 // known as.
 // A tenant, who can write any fact into his hosts, must neither take the machine of another nor stop it.
-func (q *question) verifyForeign(claim *claim, h, shown *snapshot.Host) (ignore bool, err *fault.Error) {
+func (q *question) verifyForeign(claim *claim, h, shown *model.Host) (ignore bool, err *fault.Error) {
 	isIsland, mayBe := q.view.IsIsland(h.Namespace), q.mayBe(h, "")
 	switch {
 	case isIsland && (!mayBe || !q.view.IsIsland(shown.Namespace)):
@@ -240,7 +240,7 @@ func (q *question) verifyForeign(claim *claim, h, shown *snapshot.Host) (ignore 
 
 // mayBe reports whether the client may claim to be a host that the network does not show.
 // ownBy is the fact by which it shows another host, "" where it shows none.
-func (q *question) mayBe(h *snapshot.Host, ownBy string) bool {
+func (q *question) mayBe(h *model.Host, ownBy string) bool {
 	switch {
 	case slices.Contains(h.IPs, q.addr):
 		return true
@@ -281,18 +281,18 @@ func (q *question) verifyOwn() *fault.Error {
 
 // contradicts reports whether the neighbour entry is that of another machine than a
 // host. It never contradicts a host without a known hardware address.
-func (q *question) contradicts(h *snapshot.Host) bool {
+func (q *question) contradicts(h *model.Host) bool {
 	return q.neighbor != zeroMAC && h.HasMACs() && !slices.Contains(h.MACs, q.neighbor)
 }
 
 // isSource reports whether the client's address is a boot source of a host.
-func (q *question) isSource(h *snapshot.Host) bool {
+func (q *question) isSource(h *model.Host) bool {
 	return slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
 }
 
 // byNetwork reports whether the network, and not only a claim, identifies the client as a
 // host: by the hardware addresses where both are known, else by the address.
-func (q *question) byNetwork(h *snapshot.Host) bool {
+func (q *question) byNetwork(h *model.Host) bool {
 	if q.neighbor != zeroMAC && h.HasMACs() {
 		return slices.Contains(h.MACs, q.neighbor)
 	}
@@ -333,7 +333,7 @@ func (q *question) admit() *fault.Error {
 
 // admitHost refuses a host that the neighbour table contradicts, a host whose
 // neighbour entry has just changed, and a host with a duplicate identity.
-func (q *question) admitHost(h *snapshot.Host) *fault.Error {
+func (q *question) admitHost(h *model.Host) *fault.Error {
 	enforce := q.opts.Policy.Neighbors == identity.NeighborsEnforce
 	switch {
 	case q.contradicts(h):
@@ -366,7 +366,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 
 // hostOfNeighbor returns another host with the client's hardware address, if the found host
 // has none: the two are one machine.
-func (q *question) hostOfNeighbor(h *snapshot.Host) *snapshot.Host {
+func (q *question) hostOfNeighbor(h *model.Host) *model.Host {
 	if q.neighbor == zeroMAC || h.HasMACs() || !slices.Contains(h.IPs, q.addr) {
 		return nil
 	}

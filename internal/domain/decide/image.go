@@ -6,7 +6,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // ImageDecision is the decision about a read of an image. Its notices are of claims that do
@@ -17,7 +17,7 @@ type ImageDecision struct {
 	// address, else by its address. It is false for a claim alone.
 	ByNetwork bool
 	// Image is the requested image; nil where there is none.
-	Image *snapshot.Image
+	Image *model.Image
 	// Args are the host's own kernel arguments, if it boots this image; nil: the image's.
 	Args []string
 	// Token is the token of the machine's boot, which the URLs in the arguments carry; "": it needs none.
@@ -32,9 +32,9 @@ type ImageDecision struct {
 // proven is true where the machine has to prove that it knows the image's password, as
 // over iSCSI. Otherwise only its hosts and believed callers may read an image with a
 // password.
-func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecision {
+func (d *Decider) Image(req *Request, ref model.Ref, proven bool) ImageDecision {
 	view := d.opts.Inventory.View()
-	named := func(own *snapshot.Image) bool { return own.Ref == ref }
+	named := func(own *model.Image) bool { return own.Ref == ref }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
 	}
@@ -45,7 +45,7 @@ func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecisi
 // Image.
 func (d *Decider) Target(req *Request, iqn string) ImageDecision {
 	view := d.opts.Inventory.View()
-	named := func(own *snapshot.Image) bool { return strings.EqualFold(own.IQN, iqn) }
+	named := func(own *model.Image) bool { return strings.EqualFold(own.IQN, iqn) }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
 	}
@@ -56,7 +56,7 @@ func (d *Decider) Target(req *Request, iqn string) ImageDecision {
 	return d.decideImage(view, req, image, image.Ref, true)
 }
 
-func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.Image, ref snapshot.Ref,
+func (d *Decider) decideImage(view model.View, req *Request, image *model.Image, ref model.Ref,
 	proven bool,
 ) ImageDecision {
 	q := bootQuestion{newQuestion(d, view, req)}
@@ -89,7 +89,7 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 }
 
 // ownArguments returns the kernel arguments of a host; nil: it has none.
-func ownArguments(host *snapshot.Host) []string {
+func ownArguments(host *model.Host) []string {
 	if args := host.Booting().KernelArgs; len(args) > 0 {
 		return args
 	}
@@ -106,7 +106,7 @@ func (q *bootQuestion) token() string {
 
 // refuseImage returns the reason why the machine may not read an image; nil where it may.
 // own is true where it is the one that the machine boots.
-func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own, proven bool) *fault.Error {
+func (q *bootQuestion) refuseImage(image *model.Image, ref model.Ref, own, proven bool) *fault.Error {
 	believed := q.req.Caller.Believed
 	foreign := q.view.IsIsland(ref.Namespace)
 	if h := q.dec.Host; h != nil {
@@ -137,7 +137,7 @@ func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own,
 
 // withheld decides for a client with too many refused requests: images are not looked up
 // for it, except the one that the host boots.
-func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapshot.Image) bool) (ImageDecision, bool) {
+func (d *Decider) withheld(view model.View, req *Request, named func(*model.Image) bool) (ImageDecision, bool) {
 	if req.ImageLimit == Unlimited {
 		return ImageDecision{}, false
 	}
@@ -163,7 +163,7 @@ func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapsho
 //
 // CoreOS needs the same arguments as its ISO images. Flatcar has no root file system
 // beside its initramfs, and its own flag for the first boot.
-func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs, token string) []string {
+func KernelArgs(image *model.Image, host *model.Host, base, rootfs, token string) []string {
 	var args []string
 	if !image.NoDefaultArgs {
 		first := "ignition.firstboot"

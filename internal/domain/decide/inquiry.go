@@ -10,8 +10,8 @@ import (
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // Inquiry is the question which config a machine receives.
@@ -76,11 +76,11 @@ func ParseInquiry(rawQuery string) (*Inquiry, *fault.Error) {
 }
 
 // named returns the host that the inquiry names; nil where it names none.
-func (in *Inquiry) named(view snapshot.View) (*snapshot.Host, *fault.Error) {
+func (in *Inquiry) named(view model.View) (*model.Host, *fault.Error) {
 	if in.Host == "" {
 		return nil, nil
 	}
-	if h := view.Host(snapshot.Ref{Namespace: cmp.Or(in.Namespace, in.Preferred), Name: in.Host}); h != nil {
+	if h := view.Host(model.Ref{Namespace: cmp.Or(in.Namespace, in.Preferred), Name: in.Host}); h != nil {
 		return h, nil
 	}
 	found := view.HostsNamed(in.Host)
@@ -110,7 +110,7 @@ func (in *Inquiry) leavesHeaders() bool {
 
 // asMachine returns the request as the machine itself sends it; host is the named one or nil.
 // addresses are those of machine.
-func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) (req *Request, addresses []netip.Addr) {
+func (in *Inquiry) asMachine(view model.View, host *model.Host) (req *Request, addresses []netip.Addr) {
 	caller, addresses := in.machine(view, host)
 	return &Request{
 		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
@@ -123,7 +123,7 @@ func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) (req *Requ
 // bootSources, or without these on the server's own network. addresses are those that the
 // neighbour table has for its hardware address, where the machine is found by that: it is
 // taken for the one with the first.
-func (in *Inquiry) machine(view snapshot.View, host *snapshot.Host) (machine identity.Caller, addresses []netip.Addr) {
+func (in *Inquiry) machine(view model.View, host *model.Host) (machine identity.Caller, addresses []netip.Addr) {
 	if host == nil {
 		host = in.claimedHost(view)
 	}
@@ -165,7 +165,7 @@ func (in *Inquiry) onLink(macs []netaddr.MAC) (machine identity.Caller, addresse
 }
 
 // claimedHost returns the host that the claims name; nil: they name none.
-func (in *Inquiry) claimedHost(view snapshot.View) *snapshot.Host {
+func (in *Inquiry) claimedHost(view model.View) *model.Host {
 	for _, claim := range claims {
 		if claim.present(&in.Claims) {
 			if h := claim.host(view, &in.Claims); h != nil {
@@ -185,7 +185,7 @@ func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
 
 // asBelieved returns the request of a believed caller who asks for the machine; host is the
 // named one or nil.
-func (in *Inquiry) asBelieved(host *snapshot.Host) *Request {
+func (in *Inquiry) asBelieved(host *model.Host) *Request {
 	req := &Request{
 		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
 		Caller: identity.Caller{Believed: true},
@@ -208,7 +208,7 @@ func (in *Inquiry) asBelieved(host *snapshot.Host) *Request {
 }
 
 // claimHost adds claims that identify a host, in place of those that do not.
-func claimHost(c *identity.Claims, h *snapshot.Host) {
+func claimHost(c *identity.Claims, h *model.Host) {
 	if len(h.MACs) > 0 && !slices.Contains(h.MACs, c.MAC) {
 		c.MAC = h.MACs[0]
 	}
@@ -246,7 +246,7 @@ type otherClient struct {
 
 // others returns the clients with whose answers the answer to an inquiry is compared.
 // installer is the machine's request at the other endpoint, and host the named one or nil.
-func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Request) []otherClient {
+func (in *Inquiry) others(host *model.Host, machine, believed, installer *Request) []otherClient {
 	if in.As == AsBelieved {
 		return []otherClient{{"the machine itself", machine}}
 	}
@@ -274,7 +274,7 @@ func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Req
 
 // claiming returns the machine of a host that boots from one of its bootSources and claims to
 // be the host: the network alone does not show who it is.
-func claiming(machine *Request, host *snapshot.Host) (client otherClient, ok bool) {
+func claiming(machine *Request, host *model.Host) (client otherClient, ok bool) {
 	req, addr := *machine, machine.Caller.Addr
 	inSources := slices.ContainsFunc(host.BootSources, func(p netip.Prefix) bool { return p.Contains(addr) })
 	c := &req.Claims

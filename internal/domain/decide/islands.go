@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // islandBetween returns the one of two namespaces that is an island, where that separates them.
@@ -19,13 +19,13 @@ func (q *question) islandBetween(namespace, other string) (island string, separa
 }
 
 // yields reports whether a host of an island gives way to another one, which no tenant can write.
-func (q *question) yields(h, other *snapshot.Host) bool {
+func (q *question) yields(h, other *model.Host) bool {
 	return h != other && q.view.IsIsland(h.Namespace) && !q.view.IsIsland(other.Namespace)
 }
 
 // firstOf returns the host that goes first of the client's own and the one that a claim names, which may be nil: the
 // own one, unless it gives way to the other and the client may be that.
-func (q *question) firstOf(own, named *snapshot.Host) *snapshot.Host {
+func (q *question) firstOf(own, named *model.Host) *model.Host {
 	if named != nil && q.yields(own, named) && q.mayBe(named, "") {
 		return named
 	}
@@ -33,14 +33,14 @@ func (q *question) firstOf(own, named *snapshot.Host) *snapshot.Host {
 }
 
 // areSeparate reports whether an island is between two hosts; nil is none.
-func (q *question) areSeparate(a, b *snapshot.Host) bool {
+func (q *question) areSeparate(a, b *model.Host) bool {
 	return a != nil && b != nil && q.view.Separates(a.Namespace, b.Namespace)
 }
 
 // rivalHere returns the host of another island that the client may be as well: it has the hardware address of the
 // client, unless the found host has both that and the address and the other one has addresses of its own; or it has
 // none, and the claim by which the other was found is true of it as well.
-func (q *question) rivalHere(h *snapshot.Host) *snapshot.Host {
+func (q *question) rivalHere(h *model.Host) *model.Host {
 	if q.neighbor != zeroMAC {
 		hasAll := slices.Contains(h.MACs, q.neighbor) && slices.Contains(h.IPs, q.addr)
 		if other := q.view.MACOfIslands(h, q.neighbor); other != nil && !(hasAll && len(other.IPs) > 0) {
@@ -61,7 +61,7 @@ func (q *question) rivalHere(h *snapshot.Host) *snapshot.Host {
 // admitShared returns an error where a host of another island has what identifies the machine, unless it asks from
 // the host's own address: the author of one could have the machine of the other taken for his own, or stop it. The
 // machine asks again, since its author could not make it boot after a final answer.
-func (q *question) admitShared(h *snapshot.Host) *fault.Error {
+func (q *question) admitShared(h *model.Host) *fault.Error {
 	if !q.view.IsIsland(h.Namespace) {
 		return nil // the hosts of islands give way to it
 	}
@@ -88,7 +88,7 @@ func (q *question) admitShared(h *snapshot.Host) *fault.Error {
 
 // shared returns the error of a machine that may be either of two hosts of different islands, both of which get an
 // event.
-func (q *question) shared(h, other *snapshot.Host, what string) *fault.Error {
+func (q *question) shared(h, other *model.Host, what string) *fault.Error {
 	const text = " with a host of another island, and its machine is not served: correct one of the two"
 	q.notice(ReasonDuplicate, h, what, "shares "+what+text)
 	q.notice(ReasonDuplicate, other, what, "shares "+what+text)

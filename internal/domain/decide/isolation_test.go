@@ -10,11 +10,12 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
 
-func configName(c *snapshot.Config) string {
+func configName(c *model.Config) string {
 	if c == nil {
 		return "none"
 	}
@@ -48,8 +49,8 @@ func TestTenantsMakeIslands(t *testing.T) {
 	}
 	l.config("b", "for-all", Ignition, sel{Default: true})
 	l.config("c", "for-others", Ignition, sel{Default: true})
-	var all bool // a change of all hosts was reported
-	inv := l.inventoryWith(t, snapshot.Options{OnChange: func(c snapshot.Change) { all = c.All }})
+	inv := l.inventory(t)
+	changes := inv.Subscribe()
 	d := New(Options{Inventory: inv})
 	answers := func() string {
 		var out []string
@@ -92,11 +93,12 @@ func TestTenantsMakeIslands(t *testing.T) {
 			inv.RoleBindings().Load([]kvstore.Item{item("b/ann", binding("edit"))})
 		}, island, true},
 	} {
-		all = false
+		changes.Take()
 		step.do()
 		if got := answers(); got != step.want {
 			t.Errorf("%s: %s\nwant %s", step.name, got, step.want)
 		}
+		all := slices.ContainsFunc(changes.Take(), func(c snapshot.Change) bool { return c.All })
 		if all != step.all {
 			t.Errorf("%s: a change of all hosts: %t", step.name, all)
 		}
@@ -127,11 +129,11 @@ func TestIsolatedStoresStayIsolated(t *testing.T) {
 	if text := strings.Join(marked, "\n"); !strings.Contains(text, "default/for-strangers") {
 		t.Errorf("unknown machines are offered no default of default:\n%s", text)
 	}
-	if got := answers(withDefaults().inventoryWith(t, snapshot.Options{Isolation: snapshot.IsolateOthers})); !slices.Equal(
+	if got := answers(withDefaults().inventoryWith(t, snapshot.Options{Isolation: model.IsolateOthers})); !slices.Equal(
 		got, marked) {
 		t.Errorf("--isolate-namespaces: %s\nwant %s", got, marked)
 	}
-	inv := withDefaults().inventoryWith(t, snapshot.Options{Isolation: snapshot.IsolateAll})
+	inv := withDefaults().inventoryWith(t, snapshot.Options{Isolation: model.IsolateAll})
 	mark(inv, "default", "island", "false")
 	for i, got := range answers(inv) {
 		if strings.Contains(got, "default/") || strings.Contains(got, "other/") {

@@ -5,7 +5,7 @@ import (
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // ExplainedLayer is a layer onto which the winner was merged.
@@ -25,7 +25,7 @@ const maxTraced = 100
 
 // tracer merges configs again and records the origins of their entries.
 type tracer struct {
-	view   snapshot.View
+	view   model.View
 	traced map[string]map[entry][]string
 }
 
@@ -34,12 +34,12 @@ type entry struct{ kind, name string }
 
 // explainLayers returns the layers of a config and the origin of each of its entries,
 // through the layers of layers. origins is empty where a layer has changed since the merge.
-func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
+func explainLayers(view model.View, c *model.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
 	if c.Stack == nil {
 		return nil, nil
 	}
 	for _, merged := range c.Stack.Merged {
-		now := view.Config(snapshot.Ref{Namespace: c.Namespace, Name: merged.Name})
+		now := view.Config(model.Ref{Namespace: c.Namespace, Name: merged.Name})
 		layers = append(layers, ExplainedLayer{
 			Name: merged.Name, Hash: merged.Hash, Failing: merged.Stale, Missing: now == nil,
 			Changed: now != nil && now.Hash != merged.Hash,
@@ -54,7 +54,7 @@ func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLa
 
 // origins lists the entries of a config with layers; nil where a merge has another result
 // now.
-func (t *tracer) origins(c *snapshot.Config) []ignition.Origin {
+func (t *tracer) origins(c *model.Config) []ignition.Origin {
 	if c.Stack == nil || c.Stack.Own == nil || len(t.traced) == maxTraced {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (t *tracer) origins(c *snapshot.Config) []ignition.Origin {
 }
 
 // expand replaces a layer by the layers from which it has the entry.
-func (t *tracer) expand(c *snapshot.Config, e entry, from []string) []string {
+func (t *tracer) expand(c *model.Config, e entry, from []string) []string {
 	var out []string
 	for _, name := range from {
 		names := []string{name}
@@ -111,6 +111,6 @@ func (t *tracer) entries(namespace, name string) map[entry][]string {
 	return all
 }
 
-func (t *tracer) config(namespace, name string) *snapshot.Config {
-	return t.view.Config(snapshot.Ref{Namespace: namespace, Name: name})
+func (t *tracer) config(namespace, name string) *model.Config {
+	return t.view.Config(model.Ref{Namespace: namespace, Name: name})
 }

@@ -5,7 +5,7 @@ import (
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Losses are the kinds of objects of which the store has lost some, or all.
@@ -65,8 +65,8 @@ func (q *bootQuestion) holdBoot() *fault.Error {
 
 // holdScript returns the error of a known host whose namespace is lost, and with it perhaps its boot script, or whose
 // image may be one of an island; nil: neither.
-func (q *bootQuestion) holdScript(h *snapshot.Host, script string) *fault.Error {
-	imaged := h.Image != (snapshot.Ref{})
+func (q *bootQuestion) holdScript(h *model.Host, script string) *fault.Error {
+	imaged := h.Image != (model.Ref{})
 	switch {
 	case !lossesOf(q.opts.Lost).Namespaces:
 		return nil
@@ -106,7 +106,7 @@ func held(kind, settles string) *fault.Error {
 }
 
 // missingImage returns the error of an image that is not there, where images are lost; nil: none is.
-func (l Losses) missingImage(ref snapshot.Ref) *fault.Error {
+func (l Losses) missingImage(ref model.Ref) *fault.Error {
 	if !l.Images {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -117,7 +118,7 @@ func TestLossesHoldUpHostsWithoutAConfig(t *testing.T) {
 			status, reason = 404, "NoConfig"
 		}
 		view := d.opts.Inventory.View()
-		matched := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "rack-a", Name: "node"}))
+		matched := ConfigMatched(d, view, view.Host(model.Ref{Namespace: "rack-a", Name: "node"}))
 		noConfig := slices.ContainsFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
 		if dec.Err == nil || dec.Err.Kind.Status() != status || matched.Met || matched.Reason != reason ||
 			noConfig != (status == 404) {
@@ -174,7 +175,7 @@ func TestLossesHoldUpBoots(t *testing.T) {
 	if b.Err == nil || !strings.Contains(b.Err.Sentence, "lacks the image rack-a/gone") {
 		t.Errorf("of an image that may be lost it is said: %v", b.Err)
 	}
-	i := losing(here, Losses{Images: true}).Image(card("5").request(t), snapshot.Ref{Namespace: "rack-a", Name: "gone"}, false)
+	i := losing(here, Losses{Images: true}).Image(card("5").request(t), model.Ref{Namespace: "rack-a", Name: "gone"}, false)
 	if i.Err == nil || i.Err.Kind.Status() != 503 {
 		t.Errorf("an image that may be lost: %v", i.Err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // TestBootSourceOfAnotherMachine is a machine on the server's own network that
@@ -18,7 +18,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 	l.hosts[0].Spec.BootSources = []string{"172.16.0.0/24"}
 	l.hosts[0].Spec.SystemUUID = uuidA
 	inv := l.inventory(t)
-	live := snapshot.Ref{Namespace: "g10", Name: "live"}
+	live := model.Ref{Namespace: "g10", Name: "live"}
 	for name, policy := range map[string]Policy{"auto": {}, "enforce": enforce} {
 		d := New(Options{Inventory: inv, Policy: policy})
 		for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			boots := d.Boot(req)
 			for endpoint, got := range map[string]struct {
 				err     *fault.Error
-				host    *snapshot.Host
+				host    *model.Host
 				notices []Notice
 			}{
 				"config":       {dec.Err, dec.Host, dec.Notices},
@@ -61,7 +61,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 
 func imageAnswer(i ImageDecision) (answer struct {
 	err     *fault.Error
-	host    *snapshot.Host
+	host    *model.Host
 	notices []Notice
 }) {
 	answer.err, answer.host, answer.notices = i.Err, i.Host, i.Notices

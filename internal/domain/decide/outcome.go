@@ -5,34 +5,39 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Fixed decides about hosts over a view that does not change. It takes each image for one that this
 // server can serve.
 type Fixed struct {
 	*Decider
-	view snapshot.View
+	view model.View
 }
 
+// fixed is an Inventory that does not change.
+type fixed struct{ view model.View }
+
+func (f fixed) View() model.View { return f.view }
+
 // On returns a Fixed with the rules of a Decider. renderer renders its templates.
-func On(d *Decider, view snapshot.View, renderer Renderer) *Fixed {
+func On(d *Decider, view model.View, renderer Renderer) *Fixed {
 	opts := d.opts
-	opts.Inventory, opts.Images, opts.Renderer = snapshot.Fixed(view), nil, renderer
+	opts.Inventory, opts.Images, opts.Renderer = fixed{view}, nil, renderer
 	return &Fixed{&Decider{opts: opts, forms: d.forms}, view}
 }
 
 // Receives decides which config of a type a host receives whose machine asks with the headers of
 // its Ignition. The machine of a host that shares an address is the one that the network shows. The
 // config has the values of Secrets.
-func (f *Fixed) Receives(h *snapshot.Host, typ string) ConfigDecision {
+func (f *Fixed) Receives(h *model.Host, typ string) ConfigDecision {
 	return f.receives(h, typ, true)
 }
 
 // Masked is Receives for a config that somebody reads: placeholders stand for the values of Secrets.
-func (f *Fixed) Masked(h *snapshot.Host, typ string) ConfigDecision { return f.receives(h, typ, false) }
+func (f *Fixed) Masked(h *model.Host, typ string) ConfigDecision { return f.receives(h, typ, false) }
 
-func (f *Fixed) receives(h *snapshot.Host, typ string, reveal bool) ConfigDecision {
+func (f *Fixed) receives(h *model.Host, typ string, reveal bool) ConfigDecision {
 	if f.view.Shares(h) {
 		req := f.machineRequest(h, typ)
 		req.Reveal = reveal
@@ -48,13 +53,13 @@ func (f *Fixed) receives(h *snapshot.Host, typ string, reveal bool) ConfigDecisi
 }
 
 // Boots decides what the machine of a host boots next.
-func (f *Fixed) Boots(h *snapshot.Host) BootDecision {
+func (f *Fixed) Boots(h *model.Host) BootDecision {
 	return f.Boot(f.machineRequest(h, IPXE))
 }
 
 // IsMatched reports whether a host receives a config of a type where there are only those of one
 // of the indexes.
-func (f *Fixed) IsMatched(h *snapshot.Host, typ string, indexes ...*match.Index) bool {
+func (f *Fixed) IsMatched(h *model.Host, typ string, indexes ...*match.Index) bool {
 	query := f.queryFor(f.view, h, typ)
 	for _, index := range indexes {
 		if r, _ := index.Pick(&query); r != nil {
@@ -66,7 +71,7 @@ func (f *Fixed) IsMatched(h *snapshot.Host, typ string, indexes ...*match.Index)
 
 // machineRequest returns the request of the machine of a host, as the network shows it. A host
 // that no machine is recognised as is believed to be it.
-func (f *Fixed) machineRequest(h *snapshot.Host, typ string) *Request {
+func (f *Fixed) machineRequest(h *model.Host, typ string) *Request {
 	in := &Inquiry{Type: typ}
 	req, _ := in.asMachine(f.view, h)
 	if claimed, ok := claiming(req, h); ok {
@@ -83,7 +88,7 @@ func (f *Fixed) machineRequest(h *snapshot.Host, typ string) *Request {
 
 // acceptOf returns the Accept header of the Ignition on the machine of a host: of the release in
 // its image where that is known, else of a current one. An installer has none.
-func acceptOf(view snapshot.View, h *snapshot.Host, typ string) string {
+func acceptOf(view model.View, h *model.Host, typ string) string {
 	if typ != Ignition {
 		return ""
 	}
@@ -92,7 +97,7 @@ func acceptOf(view snapshot.View, h *snapshot.Host, typ string) string {
 
 // MaxIgnition returns the newest Ignition spec version that the image of a host reads; "": it has
 // no image, or that is not known.
-func MaxIgnition(view snapshot.View, h *snapshot.Host) string {
+func MaxIgnition(view model.View, h *model.Host) string {
 	if image := view.Image(h.Image); image != nil {
 		return image.MaxIgnition
 	}

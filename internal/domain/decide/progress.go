@@ -4,7 +4,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -50,7 +50,7 @@ func scriptStep(again bool) Step {
 // Armed reports whether a host boots its image or script now, and the reason: with
 // bootMode once until it is provisioned, with forever always. A boot that has not reached
 // the config does not count.
-func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
+func Armed(h *model.Host, p model.Progress) (armed bool, reason string) {
 	const rearm = " (a new value of the annotation " + v1.AnnotationRearm + " arms it again)"
 	b := h.Booting()
 	switch {
@@ -68,7 +68,7 @@ func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 
 // Advance returns the progress of a host after a step; began is true where the
 // step is the first of a new boot.
-func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (next snapshot.Progress, began bool) {
+func Advance(h *model.Host, p model.Progress, step Step, at time.Time) (next model.Progress, began bool) {
 	began = beginsBoot(p, step, at)
 	p.Window = useWindow(h, &p, step, at)
 	p.State = stateAfter(h, p.State, step, began)
@@ -96,12 +96,12 @@ func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (ne
 
 // hasTakenEffect reports whether the annotation that arms a host has taken effect although no script says
 // so: the boot of a machine without scripts began after it was written. Times of arming have whole seconds.
-func hasTakenEffect(h *snapshot.Host, p *snapshot.Progress) bool {
+func hasTakenEffect(h *model.Host, p *model.Progress) bool {
 	return p.Script.IsZero() && (p.Boot.IsZero() || !h.ArmedAt().After(p.Boot.Add(time.Second)))
 }
 
 // beginsBoot reports whether a step is the first of a new boot.
-func beginsBoot(p snapshot.Progress, step Step, at time.Time) bool {
+func beginsBoot(p model.Progress, step Step, at time.Time) bool {
 	switch step {
 	case ImageStep:
 		return p.State != v1.StateBooting || apart(p.Script, at, ScriptGap)
@@ -117,7 +117,7 @@ func beginsBoot(p snapshot.Progress, step Step, at time.Time) bool {
 }
 
 // stateAfter returns the state of a host after a step.
-func stateAfter(h *snapshot.Host, state string, step Step, began bool) string {
+func stateAfter(h *model.Host, state string, step Step, began bool) string {
 	given := state == v1.StateProvisioning || state == v1.StateProvisioned
 	switch {
 	case step == ImageStep || step == AgainStep:
@@ -141,7 +141,7 @@ func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(b
 
 // Same reports whether two states lead to the same next boot. A state that does not goes
 // into the boot log.
-func Same(a, b snapshot.Progress) bool {
+func Same(a, b model.Progress) bool {
 	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots && sameWindow(a.Window, b.Window)
 }
 
@@ -150,7 +150,7 @@ func Same(a, b snapshot.Progress) bool {
 // Records arrive in the order of their positions. A record that the state already includes
 // has no effect. A record succeeds the state that its writer knew. Where another server has
 // written meanwhile, the record of the one that saw the machine later counts.
-func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
+func Fold(known, record model.Progress, after uint64) model.Progress {
 	if record.Position <= known.Position {
 		return known
 	}
@@ -170,4 +170,4 @@ func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
 
 // LaterSeen reports whether the machine was seen later in a than in b. A status has
 // whole seconds, so whole seconds are compared.
-func LaterSeen(a, b snapshot.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }
+func LaterSeen(a, b model.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"net/netip"
 
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // unnamed is the advice about a client whose address and hardware address are not known. Only
@@ -74,7 +74,7 @@ func (q *question) hostWithRole(role string) string {
 // sentence, and the remedies. Each of them is enough by itself: bootSources count only for
 // a client that the network does not show to be another machine. own and ownBy are as in
 // verifyClaim.
-func (q *question) whyNot(kind string, h, own *snapshot.Host, ownBy string) string {
+func (q *question) whyNot(kind string, h, own *model.Host, ownBy string) string {
 	switch contradicts := q.contradicts(h); {
 	case own != nil:
 		fact, moved := "address", q.addr.String()

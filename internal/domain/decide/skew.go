@@ -7,14 +7,14 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Skew is a host whose config cannot work on its image. The image cannot read it in any version: the
 // machine would boot, repeat its request, and never be configured. Or Ignition stops on it, since the
 // image is a live system.
 type Skew struct {
-	Host, Image, Config snapshot.Ref
+	Host, Image, Config model.Ref
 	// Stops says why Ignition stops, and what to do; "": the image cannot read the config.
 	Stops string
 	// Release is that of the image, MaxIgnition the newest Ignition version that it reads.
@@ -40,8 +40,8 @@ func (s *Skew) String() string {
 
 // Changed are objects that count as stored; each may be nil.
 type Changed struct {
-	Image  *snapshot.Image
-	Config *snapshot.Config
+	Image  *model.Image
+	Config *model.Config
 }
 
 // maxSkewed bounds the hosts that are checked while the client waits for the answer to
@@ -50,7 +50,7 @@ const maxSkewed = 20_000
 
 // SkewOf checks one host, which need not be stored; nil: its image reads its config, or it
 // is unknown whether it does. The rendering of a template is unknown.
-func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
+func (d *Decider) SkewOf(h *model.Host) *Skew {
 	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
 	return compare(h, image, config)
 }
@@ -58,7 +58,7 @@ func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 // SkewOfStored is SkewOf for a stored host. It renders a template for the host, converts
 // it as for the machine, and waits for both until gone is closed. known is false where the
 // template cannot be rendered.
-func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew, known bool) {
+func (d *Decider) SkewOfStored(h *model.Host, gone <-chan struct{}) (s *Skew, known bool) {
 	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
 	if config == nil || !config.Template || d.opts.Renderer == nil {
 		return compare(h, image, config), true
@@ -75,7 +75,7 @@ func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew,
 
 // Provisions returns the Ignition config that a stored host receives, rendered where it is a template;
 // nil: none, or none that can be served. It waits for a rendering until gone is closed.
-func (d *Decider) Provisions(h *snapshot.Host, gone <-chan struct{}) *snapshot.Config {
+func (d *Decider) Provisions(h *model.Host, gone <-chan struct{}) *model.Config {
 	config := d.Assigned(d.opts.Inventory.View(), h, Ignition)
 	if config != nil && config.Template {
 		if d.opts.Renderer == nil {
@@ -94,7 +94,7 @@ func (d *Decider) Provisions(h *snapshot.Host, gone <-chan struct{}) *snapshot.C
 }
 
 // isServed reports whether a machine that reads up to a version would receive a config.
-func (d *Decider) isServed(config *snapshot.Config, max string) bool {
+func (d *Decider) isServed(config *model.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
 	}
@@ -128,17 +128,17 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 
 // Misread reports whether a host boots an image that does not read an Ignition version.
 func (d *Decider) Misread(version string) bool {
-	return len(d.imaged(Changed{Config: &snapshot.Config{Servable: ignition.SpecsOf(version)}})) > 0
+	return len(d.imaged(Changed{Config: &model.Config{Servable: ignition.SpecsOf(version)}})) > 0
 }
 
 // imaged returns the hosts that boot the changed image, or, without one, an image that is
 // known not to read the changed config, or on which Ignition may stop.
-func (d *Decider) imaged(c Changed) []*snapshot.Host {
+func (d *Decider) imaged(c Changed) []*model.Host {
 	view := d.opts.Inventory.View()
 	if c.Image != nil {
-		return view.HostsOf(func(ref snapshot.Ref) bool { return ref == c.Image.Ref })
+		return view.HostsOf(func(ref model.Ref) bool { return ref == c.Image.Ref })
 	}
-	doubtful := map[snapshot.Ref]bool{}
+	doubtful := map[model.Ref]bool{}
 	for _, i := range view.Images("") {
 		misreads := i.MaxIgnition != "" && (c.Config == nil || !c.Config.Servable.Reads(i.MaxIgnition))
 		if misreads || i.Live && c.Config != nil && c.Config.Demands != nil {
@@ -148,11 +148,11 @@ func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	if len(doubtful) == 0 {
 		return nil
 	}
-	return view.HostsOf(func(ref snapshot.Ref) bool { return doubtful[ref] })
+	return view.HostsOf(func(ref model.Ref) bool { return doubtful[ref] })
 }
 
 // compare compares an image and a config; either may be nil.
-func compare(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
+func compare(h *model.Host, image *model.Image, config *model.Config) *Skew {
 	switch {
 	case config == nil:
 		return nil
@@ -164,7 +164,7 @@ func compare(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 
 // stopsLive returns the skew of a config that asks of a live system what it cannot do; nil: it does not, or the
 // arguments of the image are not known.
-func stopsLive(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config, demands *ignition.LiveDemands) *Skew {
+func stopsLive(h *model.Host, image *model.Image, config *model.Config, demands *ignition.LiveDemands) *Skew {
 	if demands == nil || !image.Live {
 		return nil
 	}
@@ -179,7 +179,7 @@ func stopsLive(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config,
 	return s
 }
 
-func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
+func newSkew(h *model.Host, image *model.Image, config *model.Config) *Skew {
 	return &Skew{
 		Host: h.Ref, Image: image.Ref, Config: config.Ref,
 		Release: image.Release, MaxIgnition: image.MaxIgnition, Needs: config.IgnitionVersion,
@@ -189,10 +189,10 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 // booted returns the image that a host boots and the config that it receives then. The
 // config is nil where nothing is known of the image. alone has the changed
 // config and no other.
-func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
-	image *snapshot.Image, config *snapshot.Config,
+func (d *Decider) booted(view model.View, h *model.Host, c Changed, alone *match.Index) (
+	image *model.Image, config *model.Config,
 ) {
-	if h.Image == (snapshot.Ref{}) || view.Separates(h.Namespace, h.Image.Namespace) {
+	if h.Image == (model.Ref{}) || view.Separates(h.Namespace, h.Image.Namespace) {
 		return nil, nil
 	}
 	image = view.Image(h.Image)

@@ -6,8 +6,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // skewLab is a rack with an old image and configs of several versions.
@@ -46,7 +46,7 @@ func TestSkew(t *testing.T) {
 	l := skewLab()
 	d := New(Options{Inventory: l.inventory(t)})
 	for _, h := range l.hosts {
-		s := d.SkewOf(snapshot.HostFrom(h))
+		s := d.SkewOf(model.HostFrom(h))
 		if (s != nil) != (h.Name == "new-old") {
 			t.Errorf("%s: %v", h.Name, s)
 		}
@@ -77,7 +77,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	image := func(name, max string) Changed {
-		i := snapshot.ImageFrom(l.images[0])
+		i := model.ImageFrom(l.images[0])
 		i.Ref.Name, i.MaxIgnition = name, max
 		return Changed{Image: i}
 	}
@@ -97,7 +97,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 		for _, v := range versions {
 			c.Status.Servable = append(c.Status.Servable, v1.ServableVersions{Versions: v})
 		}
-		return Changed{Config: snapshot.ConfigFrom(c)}
+		return Changed{Config: model.ConfigFrom(c)}
 	}
 	for name, c := range map[string]struct {
 		changed Changed
@@ -123,8 +123,8 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 type byLabel struct{}
 
 func (byLabel) Render(
-	config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ Asker,
-) (*snapshot.Config, *fault.Error) {
+	config *model.Config, host *model.Host, _ *template.Facts, _ Asker,
+) (*model.Config, *fault.Error) {
 	text := host.Labels["config"]
 	if text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
@@ -151,7 +151,7 @@ func TestSkewOfATemplate(t *testing.T) {
 	}
 	d := New(Options{Inventory: l.inventory(t), Renderer: byLabel{}})
 	for _, h := range l.hosts {
-		s, known := d.SkewOfStored(snapshot.HostFrom(h), nil)
+		s, known := d.SkewOfStored(model.HostFrom(h), nil)
 		if known != (h.Name != "not-rendered") || (s != nil) != (h.Name == "refused" || h.Name == "new-old") {
 			t.Errorf("%s: %v %v", h.Name, s, known)
 		}
@@ -222,7 +222,7 @@ func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
 			h.Spec.KernelArgs = []string{c.kernelArg}
 		}
 		d := New(Options{Inventory: l.inventory(t), Renderer: byLabel{}})
-		s, known := d.SkewOfStored(snapshot.HostFrom(h), nil)
+		s, known := d.SkewOfStored(model.HostFrom(h), nil)
 		condition := ConfigReadable(s)
 		got := ""
 		if s != nil {
@@ -232,10 +232,10 @@ func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
 		if !known || got != c.want || stops != (c.want != "") {
 			t.Errorf("%s on %s: %q, %+v", c.role, c.image, got, condition)
 		}
-		if found := d.SkewOf(snapshot.HostFrom(h)); (found != nil) != (c.want != "" && c.role != "each") {
+		if found := d.SkewOf(model.HostFrom(h)); (found != nil) != (c.want != "" && c.role != "each") {
 			t.Errorf("%s on %s: a write finds %v", c.role, c.image, found)
 		}
-		config := d.opts.Inventory.View().Config(snapshot.Ref{Namespace: "g10", Name: c.role})
+		config := d.opts.Inventory.View().Config(model.Ref{Namespace: "g10", Name: c.role})
 		if found := d.Skews(Changed{Config: config}, 5); (len(found) == 1) != (c.want != "" && c.role != "each") {
 			t.Errorf("%s on %s: a write of the config finds %v", c.role, c.image, found)
 		}

@@ -5,13 +5,13 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // IssueToken returns the progress of a host whose machine is about to receive the script that boots its
 // image, again in the same boot or not. Window.Token of it is the time of issue of the token in that
 // script: a new one where a boot begins, and otherwise that of the present boot.
-func IssueToken(h *snapshot.Host, p snapshot.Progress, again bool, at time.Time) snapshot.Progress {
+func IssueToken(h *model.Host, p model.Progress, again bool, at time.Time) model.Progress {
 	w := windowOf(h, &p)
 	if !w.Token.IsZero() && !beginsBoot(p, scriptStep(again), at) {
 		return p
@@ -28,7 +28,7 @@ func IssueToken(h *snapshot.Host, p snapshot.Progress, again bool, at time.Time)
 
 // refuseToken returns an error where the host needs the token of its boot, and the request does not have
 // it. A token that is newer than what is known of the host was issued by another server.
-func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fault.Error {
+func refuseToken(q *question, limits model.Limits, p *model.Progress) *fault.Error {
 	h := q.dec.Host
 	if !limits.Token || q.opts.Tokens == nil || q.req.Explains && hasToken(q.view, h, p) {
 		return nil
@@ -49,7 +49,7 @@ func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fau
 }
 
 // hasToken reports whether the machine of a host has the token of its boot, or gets it at its next one.
-func hasToken(view snapshot.View, h *snapshot.Host, p *snapshot.Progress) bool {
+func hasToken(view model.View, h *model.Host, p *model.Progress) bool {
 	if !view.HasScript(h) {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 var bootKey = boottoken.NewKey([]byte("key of the test"))
@@ -16,7 +16,7 @@ var bootKey = boottoken.NewKey([]byte("key of the test"))
 // TestTokensOfBoots: a token is issued once a boot, and each is later than all before it. Repeated requests
 // of the firmware and arming do not change it.
 func TestTokensOfBoots(t *testing.T) {
-	h := newArmedHost(snapshot.Limits{Token: true})
+	h := newArmedHost(model.Limits{Token: true})
 	issue := func(again bool, at string) time.Time {
 		t.Helper()
 		offset, err := time.ParseDuration(at)
@@ -59,7 +59,7 @@ func TestTokensOfBoots(t *testing.T) {
 }
 
 // tokenLab is a host that needs the token of its boot, and its images.
-func tokenLab(t *testing.T) (*Decider, *snapshot.Host) {
+func tokenLab(t *testing.T) (*Decider, *model.Host) {
 	t.Helper()
 	var l lab
 	h := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
@@ -74,14 +74,14 @@ func tokenLab(t *testing.T) (*Decider, *snapshot.Host) {
 	}
 	inv := l.inventory(t)
 	view := inv.View()
-	host := view.Host(snapshot.Ref{Namespace: "g10", Name: "server1"})
+	host := view.Host(model.Ref{Namespace: "g10", Name: "server1"})
 	issued := IssueToken(host, host.Progress, false, epoch.Add(time.Hour))
 	return New(Options{Inventory: inv, Tokens: bootKey, Progress: fixedProgress(issued)}), host
 }
 
-type fixedProgress snapshot.Progress
+type fixedProgress model.Progress
 
-func (p fixedProgress) Progress(*snapshot.Host) snapshot.Progress { return snapshot.Progress(p) }
+func (p fixedProgress) Progress(*model.Host) model.Progress { return model.Progress(p) }
 
 // TestRequestsWithoutTheToken: neither a config nor the image of the host is given without the token of
 // the present boot, over HTTP and iSCSI. A server that has not heard of the present boot accepts a later one.
@@ -130,7 +130,7 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 		} else if image.Token != tt.token || target.Token != tt.token {
 			t.Errorf("%s: the image has the token %q, the target %q", name, image.Token, target.Token)
 		}
-		other := d.Image(req, snapshot.Ref{Namespace: "g10", Name: "other"}, false)
+		other := d.Image(req, model.Ref{Namespace: "g10", Name: "other"}, false)
 		if other.Err != nil || other.Token != "" {
 			t.Errorf("%s: an image for everybody: %v, token %q", name, other.Err, other.Token)
 		}

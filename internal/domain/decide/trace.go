@@ -5,7 +5,7 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // trace records how a decision was made. A nil trace records nothing.
@@ -14,7 +14,7 @@ type trace struct {
 	// types are the types of config that were considered, in order.
 	types []string
 	// view has the configs at the time of the decision.
-	view snapshot.View
+	view model.View
 }
 
 // considered records that configs of a type were considered.

@@ -7,7 +7,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // TestUnheld has which claims of a request do not hold, and what their source may
@@ -61,7 +61,7 @@ func TestUnheld(t *testing.T) {
 			if b := d.Boot(req); b.Unheld.Any() != c.want.Any() {
 				t.Errorf("of what it boots: %+v", b.Unheld)
 			}
-			if i := d.Image(req, snapshot.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
+			if i := d.Image(req, model.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
 				t.Errorf("of an image: %+v", i.Unheld)
 			}
 			req.ClaimLimit = StrangersLimited
@@ -108,7 +108,7 @@ func TestWithheldImages(t *testing.T) {
 		for limit, want := range []int{Unlimited: c.before, StrangersLimited: c.network, AllLimited: c.limited} {
 			req.ImageLimit = Limit(limit)
 			for by, i := range map[string]ImageDecision{
-				"name": d.Image(req, snapshot.Ref{Namespace: "g10", Name: c.image}, false),
+				"name": d.Image(req, model.Ref{Namespace: "g10", Name: c.image}, false),
 				"IQN":  d.Target(req, "iqn.2026-11.dev.glowplug:g10:"+c.image),
 			} {
 				status := 200
@@ -125,7 +125,7 @@ func TestWithheldImages(t *testing.T) {
 }
 
 // networkHost is the host that the network says asks.
-func networkHost(d *Decider, req *Request) *snapshot.Host {
+func networkHost(d *Decider, req *Request) *model.Host {
 	view := d.opts.Inventory.View()
 	q := newQuestion(d, view, req)
 	own, _ := q.ownHost()

@@ -8,26 +8,26 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // armAgain is the remedy where the config of a host is not served any more.
 const armAgain = "; arm the host again (annotation " + v1.AnnotationRearm + ")"
 
 // isRearmed reports whether a value of the annotation arms a host that has not taken effect yet.
-func isRearmed(h *snapshot.Host, p *snapshot.Progress) bool {
+func isRearmed(h *model.Host, p *model.Progress) bool {
 	rearm := h.Booting().Rearm
 	return rearm != "" && rearm != p.Rearmed
 }
 
 // windowOf returns the use of the present provisioning window of a host: the recorded one or, since
 // the host was armed again, a new one. A provisioned host that was not armed again has none.
-func windowOf(h *snapshot.Host, p *snapshot.Progress) snapshot.Window {
+func windowOf(h *model.Host, p *model.Progress) model.Window {
 	armed := h.ArmedAt().Truncate(time.Second)
 	if p.Window != nil && p.Window.Opened.Equal(armed) {
 		return *p.Window
 	}
-	w := snapshot.Window{Opened: armed}
+	w := model.Window{Opened: armed}
 	if p.Window != nil {
 		w.Token = p.Window.Token
 	}
@@ -39,14 +39,14 @@ func windowOf(h *snapshot.Host, p *snapshot.Progress) snapshot.Window {
 
 // Closed says why limits keep the config of a host from a client at a time, as the end of a sentence;
 // "": they do not. An invalid client is not known, and counts as a new one.
-func Closed(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time) string {
+func Closed(h *model.Host, p model.Progress, limits model.Limits, client netip.Addr, at time.Time) string {
 	w := windowOf(h, &p)
 	return whyClosed(&w, &p, limits, client, at)
 }
 
 // whyClosed is Closed for the use of a window.
 func whyClosed(
-	w *snapshot.Window, p *snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time,
+	w *model.Window, p *model.Progress, limits model.Limits, client netip.Addr, at time.Time,
 ) string {
 	end := w.Opened.Add(limits.Window)
 	switch {
@@ -66,12 +66,12 @@ const maxClients = 16
 
 // isRepeated reports whether a client has received the config before in the present boot: it is a
 // retry of the installer, and does not count.
-func isRepeated(w *snapshot.Window, p *snapshot.Progress, client netip.Addr, at time.Time) bool {
+func isRepeated(w *model.Window, p *model.Progress, client netip.Addr, at time.Time) bool {
 	return w.Boot == bootOf(p, at) && slices.Contains(w.Clients, client)
 }
 
 // bootOf returns the number of the boot that a request for a config belongs to.
-func bootOf(p *snapshot.Progress, at time.Time) int64 {
+func bootOf(p *model.Progress, at time.Time) int64 {
 	if beginsBoot(*p, ConfigStep, at) {
 		return p.Boots + 1
 	}
@@ -81,8 +81,8 @@ func bootOf(p *snapshot.Progress, at time.Time) int64 {
 // Fetch returns the progress of a host once its config is served to a client, or the reason why it is
 // not: Closed. isSecond is true for another address than the one that received it first in the
 // provisioning window, once in a boot.
-func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time) (
-	next snapshot.Progress, isSecond bool, closed string,
+func Fetch(h *model.Host, p model.Progress, limits model.Limits, client netip.Addr, at time.Time) (
+	next model.Progress, isSecond bool, closed string,
 ) {
 	w := windowOf(h, &p)
 	if closed = whyClosed(&w, &p, limits, client, at); closed != "" {
@@ -109,16 +109,16 @@ func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client
 // scriptWindow returns the use of the provisioning window once the machine of a host that is armed has its script.
 // The script that follows a new value of the annotation begins another window, also where an installation that
 // ended meanwhile has closed the present one. Limits has none for a machine that boots its image forever.
-func scriptWindow(h *snapshot.Host, before *snapshot.Progress) snapshot.Window {
+func scriptWindow(h *model.Host, before *model.Progress) model.Window {
 	w := windowOf(h, before)
 	if isRearmed(h, before) {
-		return snapshot.Window{Opened: w.Opened, Token: w.Token}
+		return model.Window{Opened: w.Opened, Token: w.Token}
 	}
 	return w
 }
 
 // useWindow returns the use of the provisioning window after a step; nil: none is recorded.
-func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.Time) *snapshot.Window {
+func useWindow(h *model.Host, before *model.Progress, step Step, at time.Time) *model.Window {
 	if before.Window == nil {
 		return nil
 	}
@@ -141,7 +141,7 @@ func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.T
 }
 
 // sameWindow reports whether two records of the use of a window are equal.
-func sameWindow(a, b *snapshot.Window) bool {
+func sameWindow(a, b *model.Window) bool {
 	if a == b || a == nil || b == nil {
 		return a == b
 	}
@@ -151,7 +151,7 @@ func sameWindow(a, b *snapshot.Window) bool {
 
 // laterWindow merges two records of the use of windows, of which two servers wrote one each: the later
 // window counts and, of the same window, the use by which more is refused. The later token counts.
-func laterWindow(a, b *snapshot.Window) *snapshot.Window {
+func laterWindow(a, b *model.Window) *model.Window {
 	switch {
 	case a == nil:
 		return b
@@ -180,7 +180,7 @@ func (q *configQuestion) limit() *fault.Error {
 	if h == nil || q.req.Caller.Believed {
 		return nil
 	}
-	if q.dec.Limits = q.view.Limits(h); q.dec.Limits == (snapshot.Limits{}) || q.req.At.IsZero() {
+	if q.dec.Limits = q.view.Limits(h); q.dec.Limits == (model.Limits{}) || q.req.At.IsZero() {
 		return nil
 	}
 	p := progressOf(q.opts.Progress, h)
@@ -198,7 +198,7 @@ func (q *configQuestion) limit() *fault.Error {
 }
 
 // progressOf returns the progress of a host, which may be newer than its status.
-func progressOf(known Progress, h *snapshot.Host) snapshot.Progress {
+func progressOf(known Progress, h *model.Host) model.Progress {
 	if known == nil {
 		return h.Progress
 	}
@@ -207,12 +207,12 @@ func progressOf(known Progress, h *snapshot.Host) snapshot.Progress {
 
 // RefusedByLimits is the answer to a machine outside the limits of its host. closed is the reason, as
 // Closed has it.
-func RefusedByLimits(h *snapshot.Host, closed string) *fault.Error {
+func RefusedByLimits(h *model.Host, closed string) *fault.Error {
 	return fault.New(fault.Refused, "the config of host "+h.Ref.String()+" is not served: "+closed+armAgain)
 }
 
 // WindowClosed is the notice of a request outside the limits of a host. who sent it.
-func WindowClosed(h *snapshot.Host, who, closed string) Notice {
+func WindowClosed(h *model.Host, who, closed string) Notice {
 	return Notice{
 		Reason: ReasonWindowClosed, Host: h, Key: who,
 		Message: "a request for the config from " + who + " was refused: " + closed + armAgain,
@@ -220,7 +220,7 @@ func WindowClosed(h *snapshot.Host, who, closed string) Notice {
 }
 
 // SecondClient is the notice that the config was served to another address in the same window.
-func SecondClient(h *snapshot.Host, first, client netip.Addr) Notice {
+func SecondClient(h *model.Host, first, client netip.Addr) Notice {
 	return Notice{
 		Reason: ReasonSecondClient, Host: h, Key: client.String(),
 		Message: "the config was served to " + client.String() + ", after " + first.String() +
@@ -230,7 +230,7 @@ func SecondClient(h *snapshot.Host, first, client netip.Addr) Notice {
 
 // PlainHTTP is the notice of a request over plain HTTP for a config that is served over HTTPS alone, and to
 // which the client cannot be pointed.
-func PlainHTTP(h *snapshot.Host, client netip.Addr, config snapshot.Ref) Notice {
+func PlainHTTP(h *model.Host, client netip.Addr, config model.Ref) Notice {
 	return Notice{
 		Reason: ReasonPlainHTTP, Host: h, Key: client.String(),
 		Message: "a request from " + client.String() + " over plain HTTP for config " + config.String() +

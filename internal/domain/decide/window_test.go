@@ -9,28 +9,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 var (
 	clientA = netip.MustParseAddr("192.0.2.10")
 	clientB = netip.MustParseAddr("192.0.2.11")
 	clientC = netip.MustParseAddr("192.0.2.12")
-	twoHour = snapshot.Limits{Window: 2 * time.Hour}
+	twoHour = model.Limits{Window: 2 * time.Hour}
 )
 
 // armedHost is a host with limits, whose machine boots.
 type armedHost struct {
-	*snapshot.Host
-	progress snapshot.Progress
-	limits   snapshot.Limits
+	*model.Host
+	progress model.Progress
+	limits   model.Limits
 	seconds  []string // the requests of second clients
 }
 
-func newArmedHost(limits snapshot.Limits) *armedHost {
+func newArmedHost(limits model.Limits) *armedHost {
 	return &armedHost{
-		Host: &snapshot.Host{
-			Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}, Created: epoch, Boot: &snapshot.HostBoot{},
+		Host: &model.Host{
+			Ref: model.Ref{Namespace: "g10", Name: "server1"}, Created: epoch, Boot: &model.HostBoot{},
 		},
 		limits: limits,
 	}
@@ -50,9 +50,9 @@ func (h *armedHost) do(t *testing.T, steps string) (refused string) {
 		refused = ""
 		switch what {
 		case "labelled": // created with the annotation
-			h.Boot = &snapshot.HostBoot{Rearm: minute}
+			h.Boot = &model.HostBoot{Rearm: minute}
 		case "rearm":
-			h.Boot = &snapshot.HostBoot{Rearm: minute, Armed: at.Truncate(time.Second)}
+			h.Boot = &model.HostBoot{Rearm: minute, Armed: at.Truncate(time.Second)}
 		case "script":
 			h.progress, _ = Advance(h.Host, h.progress, ImageStep, at)
 		case "disk":
@@ -111,7 +111,7 @@ func TestProvisioningWindow(t *testing.T) {
 // TestProvisionedBeforeItsWindow: a host that was provisioned before anybody limited its config has no
 // open window, however new it is.
 func TestProvisionedBeforeItsWindow(t *testing.T) {
-	h := newArmedHost(snapshot.Limits{})
+	h := newArmedHost(model.Limits{})
 	h.do(t, "script@1m A@2m complete@3m")
 	h.progress.Window = nil
 	h.limits = twoHour
@@ -126,7 +126,7 @@ func TestProvisionedBeforeItsWindow(t *testing.T) {
 		"armed again":                 "A@2m complete@3m rearm@10m A@11m complete@12m",
 		"created with the annotation": "labelled@0m A@2m complete@3m",
 	} {
-		h := newArmedHost(snapshot.Limits{})
+		h := newArmedHost(model.Limits{})
 		h.do(t, steps)
 		h.progress.Window = nil
 		h.limits = twoHour
@@ -139,13 +139,13 @@ func TestProvisionedBeforeItsWindow(t *testing.T) {
 // TestRetriesOfManyClients: no client of a boot is refused for requests that others have sent in between,
 // and none is free in a later boot.
 func TestRetriesOfManyClients(t *testing.T) {
-	h := newArmedHost(snapshot.Limits{MaxFetches: 3})
+	h := newArmedHost(model.Limits{MaxFetches: 3})
 	for step := range strings.FieldsSeq("script@1m A@2m B@2m C@2m B@3m C@3m B@3m A@3m") {
 		if got := h.do(t, step); got != "" {
 			t.Errorf("%s: %s", step, got)
 		}
 	}
-	h = newArmedHost(snapshot.Limits{MaxFetches: 2})
+	h = newArmedHost(model.Limits{MaxFetches: 2})
 	h.do(t, "script@1m A@2m script@10m B@11m")
 	if h.do(t, "A@12m") == "" {
 		t.Error("the first client is free in a later boot")
@@ -154,7 +154,7 @@ func TestRetriesOfManyClients(t *testing.T) {
 
 // TestMaxFetches: the config is served so many times, and the retries of an installer count once.
 func TestMaxFetches(t *testing.T) {
-	h := newArmedHost(snapshot.Limits{MaxFetches: 2})
+	h := newArmedHost(model.Limits{MaxFetches: 2})
 	for range 100 {
 		if got := h.do(t, "A@2m A@3m"); got != "" {
 			t.Fatalf("a retry was refused: %s", got)
@@ -176,7 +176,7 @@ func TestMaxFetches(t *testing.T) {
 	if got := h.do(t, "rearm@30m A@31m"); got != "" {
 		t.Errorf("armed again: %s", got)
 	}
-	if got := Closed(h.Host, h.progress, snapshot.Limits{MaxFetches: 1}, netip.Addr{}, epoch); got == "" {
+	if got := Closed(h.Host, h.progress, model.Limits{MaxFetches: 1}, netip.Addr{}, epoch); got == "" {
 		t.Error("a client that is not known counts as one that was served")
 	}
 }
@@ -201,14 +201,14 @@ func TestSecondClient(t *testing.T) {
 
 // TestMergedWindows: of what two servers have recorded, that counts by which more is refused.
 func TestMergedWindows(t *testing.T) {
-	w := func(opened, closed, fetches int64) *snapshot.Window {
-		w := &snapshot.Window{Opened: time.Unix(opened, 0), Fetches: fetches}
+	w := func(opened, closed, fetches int64) *model.Window {
+		w := &model.Window{Opened: time.Unix(opened, 0), Fetches: fetches}
 		if closed > 0 {
 			w.Closed = time.Unix(closed, 0)
 		}
 		return w
 	}
-	for name, tt := range map[string]struct{ a, b, want *snapshot.Window }{
+	for name, tt := range map[string]struct{ a, b, want *model.Window }{
 		"none":          {},
 		"one":           {w(1, 0, 3), nil, w(1, 0, 3)},
 		"the other":     {nil, w(1, 0, 3), w(1, 0, 3)},
@@ -217,8 +217,8 @@ func TestMergedWindows(t *testing.T) {
 		"closed":        {w(1, 2, 3), w(1, 0, 1), w(1, 2, 3)},
 		"closed by one": {w(1, 0, 1), w(1, 2, 3), w(1, 2, 3)},
 	} {
-		before := snapshot.Progress{Position: 5, Seen: time.Unix(50, 0), Window: tt.a}
-		record := snapshot.Progress{Position: 6, Seen: time.Unix(40, 0), Window: tt.b}
+		before := model.Progress{Position: 5, Seen: time.Unix(50, 0), Window: tt.a}
+		record := model.Progress{Position: 6, Seen: time.Unix(40, 0), Window: tt.b}
 		if got := Fold(before, record, 4); !sameWindow(got.Window, tt.want) {
 			t.Errorf("%s: %+v", name, got.Window)
 		}
@@ -284,9 +284,9 @@ func TestScriptsWithinABoot(t *testing.T) {
 	one := int32(1)
 	h.Spec.IPXE, h.Spec.Provisioning = "echo hi", &v1.Provisioning{MaxFetches: &one}
 	inv := l.inventory(t)
-	host := inv.View().Host(snapshot.Ref{Namespace: "g10", Name: "server1"})
+	host := inv.View().Host(model.Ref{Namespace: "g10", Name: "server1"})
 	p, _ := Advance(host, host.Progress, ImageStep, epoch)
-	p, _, _ = Fetch(host, p, snapshot.Limits{MaxFetches: 1}, clientA, epoch)
+	p, _, _ = Fetch(host, p, model.Limits{MaxFetches: 1}, clientA, epoch)
 	d := New(Options{Inventory: inv, Progress: fixedProgress(p)})
 	for name, tt := range map[string]struct {
 		after   time.Duration

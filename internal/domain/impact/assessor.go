@@ -8,7 +8,7 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // types are the types of config, each of which has its endpoint.
@@ -17,7 +17,7 @@ var types = [...]string{decide.Ignition, decide.Kickstart}
 // assessor finds the hosts that a set of changes may concern, and has both sides of it.
 type assessor struct {
 	before, after side
-	changes       *snapshot.Changes
+	changes       *model.Changes
 	// ofChanged are the types of the changed configs.
 	ofChanged []string
 	// old and now are the changed configs before and after, as indexes of them alone.
@@ -25,17 +25,17 @@ type assessor struct {
 	// isolation is true where a namespace is an island on one side alone.
 	isolation bool
 	// images are the images that change, or whose logins need a changed Secret.
-	images map[snapshot.Ref]bool
+	images map[model.Ref]bool
 }
 
 // candidate is a host that the changes may concern, before and after; nil: there is no such host.
 type candidate struct {
-	before, after *snapshot.Host
+	before, after *model.Host
 	// sharedBefore and sharedAfter are true where it shares an address.
 	sharedBefore, sharedAfter bool
 }
 
-func (c *candidate) ref() snapshot.Ref {
+func (c *candidate) ref() model.Ref {
 	if c.after != nil {
 		return c.after.Ref
 	}
@@ -43,17 +43,17 @@ func (c *candidate) ref() snapshot.Ref {
 }
 
 func newAssessor(ctx context.Context, o *Options) *assessor {
-	m := newMerger(o.Before.With(&snapshot.Changes{
+	m := newMerger(o.Before.With(&model.Changes{
 		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
 		Roles: o.Changes.Roles, Bindings: o.Changes.Bindings,
 		ClusterRoles: o.Changes.ClusterRoles, ClusterBindings: o.Changes.ClusterBindings,
 	}), o)
 	m.writeAll(o.order(), o.Changes.Configs)
-	ofSecrets := map[snapshot.Ref]bool{}
+	ofSecrets := map[model.Ref]bool{}
 	for _, ref := range append(o.Secrets.templates(o.Before), o.Secrets.templates(m.view)...) {
 		m.concerned[ref], ofSecrets[ref] = true, true
 	}
-	var old, now []*snapshot.Config
+	var old, now []*model.Config
 	matchAsBefore := true
 	for ref := range m.concerned {
 		was, is := o.Before.Config(ref), m.view.Config(ref)
@@ -62,7 +62,7 @@ func newAssessor(ctx context.Context, o *Options) *assessor {
 	}
 	a := &assessor{
 		changes: o.Changes, old: o.Before.Subset(old...), now: m.view.Subset(now...),
-		isolation: !o.Before.SameIslands(m.view), images: map[snapshot.Ref]bool{},
+		isolation: !o.Before.SameIslands(m.view), images: map[model.Ref]bool{},
 	}
 	for ref := range o.Changes.Images {
 		a.images[ref] = true
@@ -89,12 +89,12 @@ func newAssessor(ctx context.Context, o *Options) *assessor {
 }
 
 // order returns the changed configs in the order in which they are written.
-func (o *Options) order() []snapshot.Ref {
-	listed := slices.DeleteFunc(slices.Clone(o.Order), func(ref snapshot.Ref) bool {
+func (o *Options) order() []model.Ref {
+	listed := slices.DeleteFunc(slices.Clone(o.Order), func(ref model.Ref) bool {
 		_, changes := o.Changes.Configs[ref]
 		return !changes
 	})
-	others := slices.SortedFunc(maps.Keys(o.Changes.Configs), snapshot.Ref.Compare)
+	others := slices.SortedFunc(maps.Keys(o.Changes.Configs), model.Ref.Compare)
 	return match.Unique(append(listed, others...))
 }
 
@@ -106,7 +106,7 @@ const checkEvery = 256
 // nor its namespace changes, and the same holds for all hosts with which it shares an address,
 // directly or through others: then its answer is the same.
 func (a *assessor) candidates(ctx context.Context, pause func()) (found []candidate, total int, err error) {
-	c := candidates{assessor: a, seen: map[snapshot.Ref]bool{}}
+	c := candidates{assessor: a, seen: map[model.Ref]bool{}}
 	total = a.before.view.HostCount()
 	for ref := range a.changes.Hosts {
 		if a.before.view.Host(ref) == nil && a.after.view.Host(ref) != nil {
@@ -136,13 +136,13 @@ type candidates struct {
 	*assessor
 	found []candidate
 	// seen are the hosts that change or share an address. No others are found twice.
-	seen map[snapshot.Ref]bool
+	seen map[model.Ref]bool
 	// visited are the addresses whose hosts were added, before and after the changes.
-	visited [2]snapshot.Addresses
+	visited [2]model.Addresses
 }
 
 // addStored adds a host that is found once among all.
-func (c *candidates) addStored(h *snapshot.Host) {
+func (c *candidates) addStored(h *model.Host) {
 	if len(c.seen) > 0 && c.seen[h.Ref] {
 		return
 	}
@@ -158,8 +158,8 @@ func (c *candidates) addStored(h *snapshot.Host) {
 }
 
 // add adds a host, and all that share an address with it, directly or through others.
-func (c *candidates) add(ref snapshot.Ref) {
-	for next := []snapshot.Ref{ref}; len(next) > 0; next = next[1:] {
+func (c *candidates) add(ref model.Ref) {
+	for next := []model.Ref{ref}; len(next) > 0; next = next[1:] {
 		if c.seen[next[0]] {
 			continue
 		}
@@ -172,7 +172,7 @@ func (c *candidates) add(ref snapshot.Ref) {
 		one.sharedAfter = one.after != nil && c.after.view.Shares(one.after)
 		c.found = append(c.found, one)
 		for i, s := range [...]*side{&c.before, &c.after} {
-			for _, h := range [...]*snapshot.Host{one.before, one.after} {
+			for _, h := range [...]*model.Host{one.before, one.after} {
 				if h == nil {
 					continue
 				}
@@ -185,7 +185,7 @@ func (c *candidates) add(ref snapshot.Ref) {
 }
 
 // isConcerned reports whether the changes of other objects may concern a host.
-func (a *assessor) isConcerned(h *snapshot.Host) bool {
+func (a *assessor) isConcerned(h *model.Host) bool {
 	if a.isolation {
 		return true
 	}

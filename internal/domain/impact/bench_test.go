@@ -8,6 +8,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -44,7 +45,7 @@ func benchConfig(name, path string) *v1.IgnitionConfig {
 }
 
 // sharing returns hosts that all have one hardware address, and what changes one of them.
-func sharing(t testing.TB, hosts int) (*decide.Decider, *snapshot.Inventory, *snapshot.Changes) {
+func sharing(t testing.TB, hosts int) (*decide.Decider, *snapshot.Inventory, *model.Changes) {
 	w := fleet(hosts, 10)
 	for _, h := range w.hosts {
 		h.Spec.BootMACAddress = "02:00:00:00:00:01"
@@ -54,7 +55,7 @@ func sharing(t testing.TB, hosts int) (*decide.Decider, *snapshot.Inventory, *sn
 	host := w.hosts["ns7/host7"].DeepCopy()
 	host.Spec.Labels["rack"] = "1"
 	changes := newChanges()
-	changes.Hosts[snapshot.Ref{Namespace: "ns7", Name: "host7"}] = snapshot.HostFrom(host)
+	changes.Hosts[model.Ref{Namespace: "ns7", Name: "host7"}] = model.HostFrom(host)
 	return decide.New(decide.Options{Inventory: inv}), inv, changes
 }
 
@@ -94,21 +95,21 @@ func BenchmarkImpact(b *testing.B) {
 	inv := snapshot.New(snapshot.Options{})
 	w.load(b, inv)
 	d := decide.New(decide.Options{Inventory: inv})
-	changed := func(c *v1.IgnitionConfig, change func(*v1.IgnitionConfig)) *snapshot.Changes {
+	changed := func(c *v1.IgnitionConfig, change func(*v1.IgnitionConfig)) *model.Changes {
 		c = c.DeepCopy()
 		change(c)
 		all := newChanges()
-		all.Configs[snapshot.Ref{Namespace: c.Namespace, Name: c.Name}] = snapshot.ConfigFrom(c)
+		all.Configs[model.Ref{Namespace: c.Namespace, Name: c.Name}] = model.ConfigFrom(c)
 		return all
 	}
 	contents := func(c *v1.IgnitionConfig) { c.Compiled = benchConfig(c.Name, "/etc/other").Compiled }
 	host := w.hosts["ns7/host7"].DeepCopy()
 	host.Spec.Labels["rack"] = "1"
 	ofHost := newChanges()
-	ofHost.Hosts[snapshot.Ref{Namespace: "ns7", Name: "host7"}] = snapshot.HostFrom(host)
+	ofHost.Hosts[model.Ref{Namespace: "ns7", Name: "host7"}] = model.HostFrom(host)
 	for _, c := range []struct {
 		name    string
-		changes *snapshot.Changes
+		changes *model.Changes
 	}{
 		{"contents-of-a-config", changed(w.configs["ns0/config7"], contents)},
 		{"contents-of-the-default", changed(w.configs["ns0/default"], contents)},

@@ -18,7 +18,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -64,7 +64,7 @@ const otherSecrets = "(only values of Secrets differ, which are not shown)\n"
 const concealed = "(confidential: needs get on ignitionconfigs/rendered)\n"
 
 // isShown reports whether the bytes that a host receives may be shown.
-func (g *groups) isShown(s *side, h *snapshot.Host, typ string) bool {
+func (g *groups) isShown(s *side, h *model.Host, typ string) bool {
 	if g.mayShow == nil {
 		return true
 	}

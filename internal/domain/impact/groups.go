@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -28,7 +28,7 @@ type groups struct {
 	*assessor
 	same map[change]*alike
 	// mayShow is Options.MayShow.
-	mayShow func(snapshot.View, *snapshot.Config) bool
+	mayShow func(model.View, *model.Config) bool
 }
 
 // change is the outcomes before and after.
@@ -43,7 +43,7 @@ type alike struct {
 	change
 	effects []Effect
 	first   candidate
-	refs    []snapshot.Ref
+	refs    []model.Ref
 }
 
 func newGroups(a *assessor) *groups {
@@ -77,7 +77,7 @@ func (g *groups) result(ctx context.Context, show bool) *Impact {
 		if len(one.effects) == 0 {
 			continue
 		}
-		slices.SortFunc(one.refs, snapshot.Ref.Compare)
+		slices.SortFunc(one.refs, model.Ref.Compare)
 		all = append(all, one)
 		result.Changed += len(one.refs)
 		for _, e := range one.effects {
@@ -119,7 +119,7 @@ func (g *groups) result(ctx context.Context, show bool) *Impact {
 // addGroups adds the groups, the worst first.
 func (i *Impact) addGroups(order []*Group) {
 	for _, group := range order {
-		slices.SortFunc(group.refs, snapshot.Ref.Compare)
+		slices.SortFunc(group.refs, model.Ref.Compare)
 		group.Hosts = len(group.refs)
 		for _, ref := range group.refs[:min(maxNames, len(group.refs))] {
 			group.Names = append(group.Names, ref.String())
@@ -180,7 +180,7 @@ func (c *change) effects() []Effect {
 func (c *change) addTypes(found map[Effect]bool) {
 	lost, gained := false, false
 	for i := range types {
-		was, is := c.before.configs[i].config != snapshot.Ref{}, c.after.configs[i].config != snapshot.Ref{}
+		was, is := c.before.configs[i].config != model.Ref{}, c.after.configs[i].config != model.Ref{}
 		lost, gained = lost || was && !is, gained || is && !was
 	}
 	switch {
@@ -204,7 +204,7 @@ func (s *served) effectOf(was *served, existed bool, found map[Effect]bool) {
 	s.availability(was, found)
 	isSame := s.config == was.config
 	switch {
-	case !existed || s.config == (snapshot.Ref{}) || was.config == (snapshot.Ref{}):
+	case !existed || s.config == (model.Ref{}) || was.config == (model.Ref{}):
 	case !isSame:
 		found[ConfigChanged] = true
 	case s.status == ok && was.status == ok && (s.content() != was.content() || s.version != was.version):
@@ -216,7 +216,7 @@ func (s *served) effectOf(was *served, existed bool, found map[Effect]bool) {
 func (s *served) availability(was *served, found map[Effect]bool) {
 	isSame := s.config == was.config
 	switch {
-	case s.config == (snapshot.Ref{}):
+	case s.config == (model.Ref{}):
 	case s.status == ok:
 		if was.status != ok && isSame {
 			found[Mended] = true

@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Effect is what changes for a host.
@@ -93,11 +93,11 @@ type Group struct {
 	// Difference is the difference of the bytes, in the form of a text.
 	Difference string `json:"difference,omitempty"`
 
-	refs []snapshot.Ref
+	refs []model.Ref
 }
 
 // Refs returns all hosts of a group, in the order of their names.
-func (g *Group) Refs() []snapshot.Ref { return g.refs }
+func (g *Group) Refs() []model.Ref { return g.refs }
 
 // Pair is an answer before and after the changes; nil: there is no such host.
 type Pair struct {
@@ -152,16 +152,16 @@ type Options struct {
 	// Decider decides, by its rules. Its inventory does not count.
 	Decider *decide.Decider
 	// Before has the objects without the changes.
-	Before  snapshot.View
-	Changes *snapshot.Changes
+	Before  model.View
+	Changes *model.Changes
 	// Secrets are the values of Secrets; nil: none is known, and placeholders stand for all.
 	Secrets *Secrets
 	// Order has the changed configs in the order in which they are written: where a merge over
 	// layers fails in the end, an earlier one may be served. Configs that it lacks are written last.
-	Order []snapshot.Ref
+	Order []model.Ref
 	// Pending are configs among the changes whose result is not known, such as those that are
 	// still being compiled.
-	Pending map[snapshot.Ref]bool
+	Pending map[model.Ref]bool
 	// Merging ends the merging of configs over changed layers: what is left then is unknown; nil:
 	// the context of New.
 	Merging context.Context
@@ -170,7 +170,7 @@ type Options struct {
 	// Show has the differences of the bytes computed. MayShow reports whether those of a config may be
 	// shown; nil: those of all may.
 	Show    bool
-	MayShow func(view snapshot.View, config *snapshot.Config) bool
+	MayShow func(view model.View, config *model.Config) bool
 }
 
 // New computes the impact of changes. It needs some microseconds for each host that the changes

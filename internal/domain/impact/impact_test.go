@@ -25,6 +25,7 @@ import (
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/impact/impacttest"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/secrets"
@@ -196,9 +197,9 @@ func (a author) compile(c, before *v1.IgnitionConfig) {
 var ofSecrets = []string{`"s0" "key"`, `"s1" "key"`, `(printf "s%s" (get .Labels "rack" | default "0")) "other"`}
 
 // changeSecret writes or deletes a Secret. One of the values makes a config invalid.
-func (a author) changeSecret(w *world, changed map[snapshot.Ref]bool) {
+func (a author) changeSecret(w *world, changed map[model.Ref]bool) {
 	at := types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("s%d", a.IntN(worldSecrets))}
-	changed[snapshot.Ref(at)] = true
+	changed[model.Ref(at)] = true
 	if a.chance(25) {
 		w.secrets[at] = nil
 		return
@@ -242,28 +243,28 @@ func (a author) space(name string) *v1.Namespace {
 }
 
 // change changes an object of the world, which may be a new one, or deletes one.
-func (a author) change(w *world, changes *snapshot.Changes, changed map[snapshot.Ref]bool) {
+func (a author) change(w *world, changes *model.Changes, changed map[model.Ref]bool) {
 	gone := a.chance(25)
 	switch a.IntN(12) {
 	case 0, 1, 2:
-		set(w.hosts, changes.Hosts, a.namespace()+"/h"+strconv.Itoa(a.IntN(worldHosts)), gone, a.host, snapshot.HostFrom)
+		set(w.hosts, changes.Hosts, a.namespace()+"/h"+strconv.Itoa(a.IntN(worldHosts)), gone, a.host, model.HostFrom)
 	case 3, 4, 5, 6:
 		set(w.configs, changes.Configs, a.namespace()+"/c"+strconv.Itoa(a.IntN(worldConfigs)), gone, a.config,
-			snapshot.ConfigFrom)
+			model.ConfigFrom)
 	case 7, 8:
-		set(w.images, changes.Images, "a/i"+strconv.Itoa(a.IntN(worldImages)), gone, a.image, snapshot.ImageFrom)
+		set(w.images, changes.Images, "a/i"+strconv.Itoa(a.IntN(worldImages)), gone, a.image, model.ImageFrom)
 	case 9, 10:
 		a.changeSecret(w, changed)
 	default:
 		n := a.space(a.namespace())
-		w.namespaces[n.Name], changes.Namespaces[n.Name] = n, snapshot.NamespaceFrom(n)
+		w.namespaces[n.Name], changes.Namespaces[n.Name] = n, model.NamespaceFrom(n)
 	}
 }
 
-func set[T, S any](objects map[string]*T, changes map[snapshot.Ref]*S, key string, gone bool,
+func set[T, S any](objects map[string]*T, changes map[model.Ref]*S, key string, gone bool,
 	write func(string, *T) *T, from func(*T) *S) {
 	namespace, name, _ := strings.Cut(key, "/")
-	ref := snapshot.Ref{Namespace: namespace, Name: name}
+	ref := model.Ref{Namespace: namespace, Name: name}
 	if gone {
 		delete(objects, key)
 		changes[ref] = nil
@@ -273,10 +274,10 @@ func set[T, S any](objects map[string]*T, changes map[snapshot.Ref]*S, key strin
 	objects[key], changes[ref] = object, from(object)
 }
 
-func newChanges() *snapshot.Changes {
-	return &snapshot.Changes{
-		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
-		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
+func newChanges() *model.Changes {
+	return &model.Changes{
+		Hosts: map[model.Ref]*model.Host{}, Configs: map[model.Ref]*model.Config{},
+		Images: map[model.Ref]*model.Image{}, Namespaces: map[string]*model.Namespace{},
 	}
 }
 
@@ -328,8 +329,8 @@ func item(t testing.TB, key string, object any) kvstore.Item {
 
 // ask asks as the machine of each host does: from its address, with the headers of the Ignition in
 // its image.
-func ask(d *decide.Decider, view snapshot.View, vault secrets.View) map[snapshot.Ref]impacttest.Observed {
-	all := map[snapshot.Ref]impacttest.Observed{}
+func ask(d *decide.Decider, view model.View, vault secrets.View) map[model.Ref]impacttest.Observed {
+	all := map[model.Ref]impacttest.Observed{}
 	for _, h := range view.Hosts() {
 		caller := identity.Caller{Addr: h.IPs[0]}
 		o := impacttest.Observed{
@@ -376,7 +377,7 @@ func ask(d *decide.Decider, view snapshot.View, vault secrets.View) map[snapshot
 }
 
 // addLogin adds the credentials that the boot script has.
-func addLogin(o *impacttest.Observed, image *snapshot.Image, vault secrets.View) {
+func addLogin(o *impacttest.Observed, image *model.Image, vault secrets.View) {
 	if image.CHAP == nil {
 		return
 	}
@@ -396,8 +397,8 @@ func isTied(e *decide.Explanation, typ string) bool {
 }
 
 // predicted are the effects on each host.
-func predicted(result *impact.Impact) map[snapshot.Ref][]impact.Effect {
-	all := map[snapshot.Ref][]impact.Effect{}
+func predicted(result *impact.Impact) map[model.Ref][]impact.Effect {
+	all := map[model.Ref][]impact.Effect{}
 	for i := range result.Groups {
 		for _, ref := range result.Groups[i].Refs() {
 			effects := slices.Clone(result.Groups[i].Effects)
@@ -437,7 +438,7 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 		a := author{rand.New(rand.NewPCG(1, seed+i))}
 		w := newWorld()
 		for range 30 {
-			a.change(w, newChanges(), map[snapshot.Ref]bool{})
+			a.change(w, newChanges(), map[model.Ref]bool{})
 		}
 		inv := snapshot.New(snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		w.load(t, inv)
@@ -446,7 +447,7 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 		d := decide.New(decide.Options{Inventory: inv, Renderer: renderer})
 		view := inv.View()
 		before := ask(d, view, w.vault())
-		values := &impact.Secrets{Before: w.vault(), Changed: map[snapshot.Ref]bool{}}
+		values := &impact.Secrets{Before: w.vault(), Changed: map[model.Ref]bool{}}
 		changes := newChanges()
 		for range 1 + a.IntN(3) {
 			a.change(w, changes, values.Changed)

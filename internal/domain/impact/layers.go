@@ -8,7 +8,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -21,21 +21,21 @@ const (
 // merger merges the configs above changed layers, as the controller of configs does it after a
 // write.
 type merger struct {
-	view   snapshot.View
+	view   model.View
 	pause  func()
 	ending context.Context // see Options.Merging
 	// merges is the number of configs that were merged again, and bytes their size.
 	merges, bytes int
 	// concerned are the configs that may be given in other bytes than before.
-	concerned map[snapshot.Ref]bool
+	concerned map[model.Ref]bool
 	// unknown are the configs whose result is not known.
-	unknown map[snapshot.Ref]bool
+	unknown map[model.Ref]bool
 }
 
-func newMerger(view snapshot.View, o *Options) *merger {
+func newMerger(view model.View, o *Options) *merger {
 	m := &merger{
 		view: view, pause: o.Pause, ending: o.Merging,
-		concerned: map[snapshot.Ref]bool{}, unknown: map[snapshot.Ref]bool{},
+		concerned: map[model.Ref]bool{}, unknown: map[model.Ref]bool{},
 	}
 	maps.Copy(m.unknown, o.Pending)
 	return m
@@ -43,7 +43,7 @@ func newMerger(view snapshot.View, o *Options) *merger {
 
 // writeAll makes the changes of configs one after the other and merges what is above each of them.
 // Where that takes too many merges, it makes all of them before it merges.
-func (m *merger) writeAll(order []snapshot.Ref, changed map[snapshot.Ref]*snapshot.Config) {
+func (m *merger) writeAll(order []model.Ref, changed map[model.Ref]*model.Config) {
 	above := 0
 	for _, ref := range order {
 		above += len(m.above(ref))
@@ -54,7 +54,7 @@ func (m *merger) writeAll(order []snapshot.Ref, changed map[snapshot.Ref]*snapsh
 		}
 		return
 	}
-	due := map[snapshot.Ref]bool{}
+	due := map[model.Ref]bool{}
 	for _, ref := range order {
 		maps.Copy(due, m.write(ref, changed[ref]))
 	}
@@ -63,9 +63,9 @@ func (m *merger) writeAll(order []snapshot.Ref, changed map[snapshot.Ref]*snapsh
 
 // write makes one change of a config. due contains the config if the merge of its source with its
 // layers is due.
-func (m *merger) write(ref snapshot.Ref, config *snapshot.Config) (due map[snapshot.Ref]bool) {
+func (m *merger) write(ref model.Ref, config *model.Config) (due map[model.Ref]bool) {
 	m.concerned[ref] = true
-	due = map[snapshot.Ref]bool{}
+	due = map[model.Ref]bool{}
 	if config != nil && config.Stack != nil && config.Stack.Own != nil {
 		config, due[ref] = config.Unmerged(m.view.Config(ref)), true
 	}
@@ -75,7 +75,7 @@ func (m *merger) write(ref snapshot.Ref, config *snapshot.Config) (due map[snaps
 
 // mergeAbove merges the configs that are due, and all above the given ones, the lower first, until
 // nothing changes any more: a merge that mends a layer changes what is above it.
-func (m *merger) mergeAbove(due map[snapshot.Ref]bool, refs ...snapshot.Ref) {
+func (m *merger) mergeAbove(due map[model.Ref]bool, refs ...model.Ref) {
 	for next := m.above(refs...); len(next) > 0; next = next[1:] {
 		ref := next[0]
 		before := m.view.Config(ref)
@@ -89,12 +89,12 @@ func (m *merger) mergeAbove(due map[snapshot.Ref]bool, refs ...snapshot.Ref) {
 	}
 }
 
-func (m *merger) put(ref snapshot.Ref, config *snapshot.Config) {
-	m.view = m.view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{ref: config}})
+func (m *merger) put(ref model.Ref, config *model.Config) {
+	m.view = m.view.With(&model.Changes{Configs: map[model.Ref]*model.Config{ref: config}})
 }
 
 // merge merges a config if that is due, and reports whether it did.
-func (m *merger) merge(ref snapshot.Ref, isDue bool) bool {
+func (m *merger) merge(ref model.Ref, isDue bool) bool {
 	config := m.view.Config(ref)
 	switch {
 	case config == nil || config.Stack == nil:
@@ -117,15 +117,15 @@ func (m *merger) merge(ref snapshot.Ref, isDue bool) bool {
 	return false
 }
 
-func (m *merger) isOverUnknown(config *snapshot.Config) bool {
+func (m *merger) isOverUnknown(config *model.Config) bool {
 	return slices.ContainsFunc(config.Stack.Layers, func(name string) bool {
-		return m.unknown[snapshot.Ref{Namespace: config.Namespace, Name: name}]
+		return m.unknown[model.Ref{Namespace: config.Namespace, Name: name}]
 	})
 }
 
 // above returns configs and all that are above them, each once, the lower first.
-func (m *merger) above(refs ...snapshot.Ref) []snapshot.Ref {
-	heights := map[snapshot.Ref]int{}
+func (m *merger) above(refs ...model.Ref) []model.Ref {
+	heights := map[model.Ref]int{}
 	for next := refs; len(next) > 0; next = next[1:] {
 		ref := next[0]
 		if _, seen := heights[ref]; seen {
@@ -136,13 +136,13 @@ func (m *merger) above(refs ...snapshot.Ref) []snapshot.Ref {
 			next = append(next, config.Ref)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(heights), func(a, b snapshot.Ref) int {
+	return slices.SortedFunc(maps.Keys(heights), func(a, b model.Ref) int {
 		return cmp.Or(cmp.Compare(heights[a], heights[b]), a.Compare(b))
 	})
 }
 
 // lay returns a config merged over its layers as they are in a view.
-func lay(view snapshot.View, config *snapshot.Config) *snapshot.Config {
+func lay(view model.View, config *model.Config) *model.Config {
 	stack, isPending, found := compile.Stack(config.Name, config.Stack.Layers, view.Layers(config.Namespace))
 	if isPending {
 		return config.Remerged(nil, nil, true, "")

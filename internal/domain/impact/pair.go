@@ -6,7 +6,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // pair returns the answers to the first of the hosts.
@@ -33,7 +33,7 @@ func (a *alike) types() (differ []string) {
 		if *before != *after {
 			differ = append(differ, typ)
 		}
-		if received == "" && (before.config != snapshot.Ref{} || after.config != snapshot.Ref{}) {
+		if received == "" && (before.config != model.Ref{} || after.config != model.Ref{}) {
 			received = typ
 		}
 	}
@@ -44,7 +44,7 @@ func (a *alike) types() (differ []string) {
 }
 
 // answer returns the answer to a host; nil where there is no such host.
-func (s *side) answer(h *snapshot.Host, shown []string) *Answer {
+func (s *side) answer(h *model.Host, shown []string) *Answer {
 	if h == nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s *side) toStranger(typ string) decide.ConfigDecision {
 
 // bytes returns what a host receives, with placeholders for the values of Secrets; nil where that is an
 // error or not known.
-func (s *side) bytes(h *snapshot.Host, typ string) []byte {
+func (s *side) bytes(h *model.Host, typ string) []byte {
 	if h == nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (s *side) bytes(h *snapshot.Host, typ string) []byte {
 
 // Inspected returns the hosts that receive other bytes, or a config for the first time, and whose
 // hardware is known, in the order of the groups.
-func (i *Impact) Inspected() (hosts []snapshot.Ref) {
+func (i *Impact) Inspected() (hosts []model.Ref) {
 	for _, group := range i.Groups {
 		if !slices.ContainsFunc(group.Effects, Effect.isOfBytes) {
 			continue
@@ -164,7 +164,7 @@ func (i *Impact) Inspected() (hosts []snapshot.Ref) {
 }
 
 // Move is a host that receives another config of a type than before; zero: none.
-type Move struct{ Host, Before, After snapshot.Ref }
+type Move struct{ Host, Before, After model.Ref }
 
 // Moves returns the first of the hosts that receive other configs, and for which ok is true, in the order of the
 // groups.
@@ -189,7 +189,7 @@ func (i *Impact) Moves(most int, ok func(host string) bool) (moves []Move) {
 const maxMoved = 100
 
 // moves returns the moves of a host, one for each type of config that differs.
-func (i *Impact) moves(ref snapshot.Ref) (moves []Move) {
+func (i *Impact) moves(ref model.Ref) (moves []Move) {
 	old, now := i.before.view.Host(ref), i.after.view.Host(ref)
 	if old == nil || now == nil {
 		return nil
@@ -209,7 +209,7 @@ func (e Effect) isOfBytes() bool {
 
 // Bytes returns the Ignition config that a host receives before and after the changes; nil: none,
 // or it is not known.
-func (i *Impact) Bytes(host snapshot.Ref) (before, after []byte) {
+func (i *Impact) Bytes(host model.Ref) (before, after []byte) {
 	return i.before.bytes(i.before.view.Host(host), decide.Ignition),
 		i.after.bytes(i.after.view.Host(host), decide.Ignition)
 }

@@ -7,8 +7,8 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -23,16 +23,16 @@ var errNotRendered = fault.New(fault.Unavailable, "the template was not rendered
 
 // earlierRendering returns the rendering that a host receives while the newest version of a
 // template cannot be rendered for it; nil: there is none.
-type earlierRendering func(config *snapshot.Config, host *snapshot.Host) *snapshot.Config
+type earlierRendering func(config *model.Config, host *model.Host) *model.Config
 
 // earlierOf returns the earlier renderings that a server has; nil: it has none.
 func earlierOf(d *decide.Decider) earlierRendering {
 	if cache, ok := d.Renderer().(interface {
-		Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.Config
+		Earlier(config *model.Config, host *model.Host) *model.Config
 	}); ok {
 		return cache.Earlier
 	}
-	return func(*snapshot.Config, *snapshot.Host) *snapshot.Config { return nil }
+	return func(*model.Config, *model.Host) *model.Config { return nil }
 }
 
 // serverOf returns the URL of the server in its renderings; "": it is not known.
@@ -45,7 +45,7 @@ func serverOf(d *decide.Decider) string {
 
 // renderings renders the templates of a view. It implements decide.Renderer.
 type renderings struct {
-	view snapshot.View
+	view model.View
 	// server is the URL of the server.
 	server string
 	// ended reports whether nobody waits for the impact any more.
@@ -54,24 +54,24 @@ type renderings struct {
 	// vault has the values of Secrets, of which the renderings of the configs in changed may have others on
 	// the other side; nil: placeholders stand for all values.
 	vault   Vault
-	changed map[snapshot.Ref]bool
-	parsed  map[*snapshot.Config]*compile.Template
+	changed map[model.Ref]bool
+	parsed  map[*model.Config]*compile.Template
 	done    map[string]*rendered
 	bytes   int // of all that is done
 	// lastKey is the key of the last rendering.
 	lastKey string
 }
 
-func newRenderings(view snapshot.View, ended func() bool, earlier earlierRendering) *renderings {
+func newRenderings(view model.View, ended func() bool, earlier earlierRendering) *renderings {
 	return &renderings{
 		view: view, ended: ended, earlier: earlier,
-		parsed: map[*snapshot.Config]*compile.Template{}, done: map[string]*rendered{},
+		parsed: map[*model.Config]*compile.Template{}, done: map[string]*rendered{},
 	}
 }
 
 // Render implements decide.Renderer.
-func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
-	*snapshot.Config, *fault.Error) {
+func (r *renderings) Render(config *model.Config, host *model.Host, facts *template.Facts, asker decide.Asker) (
+	*model.Config, *fault.Error) {
 	if facts == nil {
 		facts = host.Facts()
 	}
@@ -118,12 +118,12 @@ func sizeOf(a *compile.Artifact) int {
 }
 
 // key identifies all that a rendering is made of: the template, its layers, the facts and the Secrets.
-func (r *renderings) key(config *snapshot.Config, facts *template.Facts) string {
+func (r *renderings) key(config *model.Config, facts *template.Facts) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s %s %x", config.Ref, config.Hash, config.Format, config.Installer, facts.Key())
 	if config.Stack != nil {
 		for _, name := range config.Stack.Layers {
-			layer := r.view.Config(snapshot.Ref{Namespace: config.Namespace, Name: name})
+			layer := r.view.Config(model.Ref{Namespace: config.Namespace, Name: name})
 			if layer == nil {
 				fmt.Fprintf(&b, " %s", name)
 				continue
@@ -138,7 +138,7 @@ func (r *renderings) key(config *snapshot.Config, facts *template.Facts) string 
 }
 
 // render returns the result for a host with these facts.
-func (r *renderings) render(config *snapshot.Config, facts *template.Facts) *rendered {
+func (r *renderings) render(config *model.Config, facts *template.Facts) *rendered {
 	made := &rendered{}
 	made.masked = r.execute(config, facts.Recording(&made.named))
 	if made.masked != nil && len(made.named) > 0 && r.vault != nil {
@@ -148,7 +148,7 @@ func (r *renderings) render(config *snapshot.Config, facts *template.Facts) *ren
 }
 
 // execute renders a template once; nil: that fails, or the time is over.
-func (r *renderings) execute(config *snapshot.Config, facts *template.Facts) (artifact *compile.Artifact) {
+func (r *renderings) execute(config *model.Config, facts *template.Facts) (artifact *compile.Artifact) {
 	defer func() {
 		if recover() != nil { // of the library, on this template
 			artifact = nil
@@ -176,7 +176,7 @@ func (r *renderings) execute(config *snapshot.Config, facts *template.Facts) (ar
 
 // lastRendering returns what a host receives on this side where it receives a template with the
 // same UID; else an earlier rendering.
-func (s *side) lastRendering(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
+func (s *side) lastRendering(config *model.Config, host *model.Host) *model.Config {
 	was, h := s.view.Config(config.Ref), s.view.Host(host.Ref)
 	if was != nil && h != nil && was.UID == config.UID && h.UID == host.UID && was.Type == config.Type && was.Template &&
 		s.decider.Assigned(s.view, h, was.Type) == was {

@@ -7,8 +7,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // Vault has the values of Secrets. No error of it quotes a value.
@@ -23,7 +23,7 @@ type Vault interface {
 type Secrets struct {
 	Before, After Vault
 	// Changed are the Secrets that the changes write or delete.
-	Changed map[snapshot.Ref]bool
+	Changed map[model.Ref]bool
 }
 
 // vaults returns the values on both sides; nil: placeholders stand for them.
@@ -35,7 +35,7 @@ func (s *Secrets) vaults() (before, after Vault) {
 }
 
 // templates returns the templates of a view that may be rendered with a changed Secret.
-func (s *Secrets) templates(view snapshot.View) (found []snapshot.Ref) {
+func (s *Secrets) templates(view model.View) (found []model.Ref) {
 	if s == nil || len(s.Changed) == 0 {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (s *Secrets) templates(view snapshot.View) (found []snapshot.Ref) {
 	return found
 }
 
-func (s *Secrets) isNamedIn(config *snapshot.Config) bool {
+func (s *Secrets) isNamedIn(config *model.Config) bool {
 	if !bytes.Contains(config.Artifact, []byte("secret")) {
 		return false
 	}
@@ -69,12 +69,12 @@ func (s *Secrets) isNamedIn(config *snapshot.Config) bool {
 }
 
 // images returns the images of a view whose logins need a changed Secret.
-func (s *Secrets) images(view snapshot.View) (found []snapshot.Ref) {
+func (s *Secrets) images(view model.View) (found []model.Ref) {
 	if s == nil || len(s.Changed) == 0 {
 		return nil
 	}
 	for _, image := range view.Images("") {
-		if image.CHAP != nil && s.Changed[snapshot.Ref{Namespace: image.Namespace, Name: image.CHAP.SecretName}] {
+		if image.CHAP != nil && s.Changed[model.Ref{Namespace: image.Namespace, Name: image.CHAP.SecretName}] {
 			found = append(found, image.Ref)
 		}
 	}
@@ -83,7 +83,7 @@ func (s *Secrets) images(view snapshot.View) (found []snapshot.Ref) {
 
 // login identifies the credentials in the boot script of an image; "": it has none. The error says why they
 // are not known.
-func (s *side) login(image *snapshot.Image) (string, error) {
+func (s *side) login(image *model.Image) (string, error) {
 	isTarget := !image.PXE && (image.External != nil || !image.HTTP)
 	if image.CHAP == nil || !isTarget || s.vault == nil {
 		return "", nil
@@ -112,7 +112,7 @@ type rendered struct {
 }
 
 // reveal adds the rendering with the values of Secrets, as the machine receives it.
-func (r *renderings) reveal(to *rendered, config *snapshot.Config, facts *template.Facts) {
+func (r *renderings) reveal(to *rendered, config *model.Config, facts *template.Facts) {
 	for _, s := range to.named {
 		if _, err := r.vault.Value(config.Namespace, s.Name, s.Key); err != nil {
 			to.reason = err.Error()

@@ -6,6 +6,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -33,7 +34,7 @@ func TestTheURLOfTheServerIsPredictedAsItIsServed(t *testing.T) {
 	d := decide.New(decide.Options{Inventory: inv, Renderer: cache})
 	for text, want := range map[string]int{"{{ .Server }}": 0, "{{ .Server }}/x": 1} {
 		changes := newChanges()
-		changes.Configs[snapshot.Ref{Namespace: "ns0", Name: "c"}] = snapshot.ConfigFrom(of(text))
+		changes.Configs[model.Ref{Namespace: "ns0", Name: "c"}] = model.ConfigFrom(of(text))
 		result, err := impact.New(t.Context(), impact.Options{Decider: d, Before: inv.View(), Changes: changes})
 		if err != nil || len(result.Groups) != want || result.Counts[impact.ContentChanged] != want {
 			t.Errorf("%s: %+v %v, want %d hosts with other contents", text, result, err, want)

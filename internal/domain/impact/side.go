@@ -5,16 +5,16 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // side is the objects without the changes, or with them.
 type side struct {
 	sideOptions
-	view    snapshot.View
+	view    model.View
 	decider *decide.Fixed
 	// unknown are the configs whose result is not known.
-	unknown map[snapshot.Ref]bool
+	unknown map[model.Ref]bool
 	// vault has the values of Secrets; nil: they are not known.
 	vault Vault
 	// renderings renders templates.
@@ -23,7 +23,7 @@ type side struct {
 	// Ignition version.
 	answers map[answerKey]served
 	// without has the view without a config, to find the one that would take its place.
-	without map[snapshot.Ref]snapshot.View
+	without map[model.Ref]model.View
 }
 
 type sideOptions struct {
@@ -36,17 +36,17 @@ type sideOptions struct {
 
 // answerKey is what the answer to a host depends on where its config is no template.
 type answerKey struct {
-	config *snapshot.Config
+	config *model.Config
 	reads  string
 }
 
-func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]bool, options sideOptions,
+func newSide(d *decide.Decider, view model.View, unknown map[model.Ref]bool, options sideOptions,
 	ended func() bool, earlier earlierRendering, vault Vault) side {
 	r := newRenderings(view, ended, earlier)
 	r.vault, r.server = vault, serverOf(d)
 	return side{
 		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, vault: vault, renderings: r,
-		answers: map[answerKey]served{}, without: map[snapshot.Ref]snapshot.View{},
+		answers: map[answerKey]served{}, without: map[model.Ref]model.View{},
 	}
 }
 
@@ -54,7 +54,7 @@ func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]boo
 type outcome struct {
 	exists bool
 	// machine is the other host that the machine is taken for.
-	machine snapshot.Ref
+	machine model.Ref
 	// recognised is true where a machine can be recognised as the host.
 	recognised bool
 	// shares is true for a host that shares an address with another one.
@@ -68,7 +68,7 @@ type outcome struct {
 
 // served is the answer to a request for a config.
 type served struct {
-	config  snapshot.Ref
+	config  model.Ref
 	status  int
 	version string
 	// hash is that of the bytes, or of what a template that is not rendered is rendered from.
@@ -91,7 +91,7 @@ func (s *served) content() string {
 // booted is what a machine boots.
 type booted struct {
 	local, fails bool
-	image        snapshot.Ref
+	image        model.Ref
 	// generation is that of the image.
 	generation   int64
 	script, args string
@@ -100,7 +100,7 @@ type booted struct {
 }
 
 // outcome returns what the machine of a host receives and boots, except for ties; h may be nil.
-func (s *side) outcome(h *snapshot.Host, shares bool) outcome {
+func (s *side) outcome(h *model.Host, shares bool) outcome {
 	if h == nil {
 		return outcome{}
 	}
@@ -122,7 +122,7 @@ func (s *side) outcome(h *snapshot.Host, shares bool) outcome {
 
 // assigned returns the config of a type that the machine of a host receives, and the host that the
 // machine is taken for.
-func (s *side) assigned(h *snapshot.Host, typ string, shares bool) (machine *snapshot.Host, config *snapshot.Config) {
+func (s *side) assigned(h *model.Host, typ string, shares bool) (machine *model.Host, config *model.Config) {
 	if !shares {
 		return h, s.decider.Assigned(s.view, h, typ)
 	}
@@ -137,7 +137,7 @@ func (s *side) assigned(h *snapshot.Host, typ string, shares bool) (machine *sna
 }
 
 // served returns the answer to a host whose machine receives a config, which may be nil.
-func (s *side) served(h *snapshot.Host, config *snapshot.Config, typ string, shares bool) served {
+func (s *side) served(h *model.Host, config *model.Config, typ string, shares bool) served {
 	switch {
 	case config != nil && s.unknown[config.Ref]:
 		return served{config: config.Ref, unknown: true}
@@ -156,7 +156,7 @@ func (s *side) served(h *snapshot.Host, config *snapshot.Config, typ string, sha
 }
 
 // decided returns the answer to a host.
-func (s *side) decided(h *snapshot.Host, typ string) served {
+func (s *side) decided(h *model.Host, typ string) served {
 	decision := s.decider.Receives(h, typ)
 	answer := answerOf(&decision)
 	if decision.Err == errNotRendered {
@@ -187,7 +187,7 @@ func answerOf(decision *decide.ConfigDecision) served {
 }
 
 // findTies finds out for which types of config a tie decides what the machine of a host receives.
-func (s *side) findTies(o *outcome, h *snapshot.Host) {
+func (s *side) findTies(o *outcome, h *model.Host) {
 	if !s.ties || h == nil {
 		return
 	}
@@ -202,17 +202,17 @@ func (s *side) findTies(o *outcome, h *snapshot.Host) {
 }
 
 // isTied reports whether a host matches another config as it matches the one that it receives.
-func (s *side) isTied(h *snapshot.Host, config *snapshot.Config) bool {
+func (s *side) isTied(h *model.Host, config *model.Config) bool {
 	without, known := s.without[config.Ref]
 	if !known {
-		without = s.view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{config.Ref: nil}})
+		without = s.view.With(&model.Changes{Configs: map[model.Ref]*model.Config{config.Ref: nil}})
 		s.without[config.Ref] = without
 	}
 	return decide.RunnerUp(s.decider.Decider, without, h, config) != nil
 }
 
 // booted returns what the machine of a host boots.
-func (s *side) booted(h *snapshot.Host) booted {
+func (s *side) booted(h *model.Host) booted {
 	decision := s.decider.Boots(h)
 	if decision.Err != nil && !decision.Awaits {
 		return booted{fails: true}

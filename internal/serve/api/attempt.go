@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // change is an object in place of another one: old is nil for a new object, and now for one that
@@ -30,7 +30,7 @@ func (c *change) object() object {
 type attempt struct {
 	change
 	// view has the objects before the write, if its impact is predicted.
-	view            snapshot.View
+	view            model.View
 	isNoted, dryRun bool
 	// began is when the work on the write began.
 	began time.Time

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 func TestCdromInUse(t *testing.T) {
@@ -61,7 +61,7 @@ func TestUpload(t *testing.T) {
 // What an image is pinned to holds until another release is asked for.
 func TestCdromPin(t *testing.T) {
 	a := start(t, func(opts *Options) {
-		opts.ImageWarnings = func(_ snapshot.View, c *v1.ISCSICdrom) []string {
+		opts.ImageWarnings = func(_ model.View, c *v1.ISCSICdrom) []string {
 			return []string{"hosts of " + c.Namespace + "/" + c.Name + " cannot read it"}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // stored reads a config with what the API does not show.
@@ -255,7 +255,7 @@ func TestMisspelledAnnotationsAreWarnings(t *testing.T) {
 
 func TestWarningsOfConflicts(t *testing.T) {
 	a := start(t, func(opts *Options) {
-		opts.HostWarnings = func(_ snapshot.View, h, _ *v1.BareMetalHost) []string {
+		opts.HostWarnings = func(_ model.View, h, _ *v1.BareMetalHost) []string {
 			if h.Spec.IP == "" {
 				return nil
 			}

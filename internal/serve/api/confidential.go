@@ -17,7 +17,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // redacted stands for a value that the reader may not read. Written back, it keeps the stored value.
@@ -62,7 +62,7 @@ func (r rights) concealsFindings(ctx context.Context, config *v1.IgnitionConfig)
 
 // mayGetResult reports whether the user of a request may read what machines are served of a config. config is
 // nil where it cannot be told whether that is confidential.
-func (r rights) mayGetResult(ctx context.Context, view snapshot.View, ref snapshot.Ref, config *snapshot.Config) bool {
+func (r rights) mayGetResult(ctx context.Context, view model.View, ref model.Ref, config *model.Config) bool {
 	isOpen := config != nil && !config.Confidential && !view.HasConfidentialLayer(config)
 	return isOpen || r.mayGet(ctx, kinds.IgnitionConfigs, subresourceRendered, ref.Namespace, ref.Name)
 }

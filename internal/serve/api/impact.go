@@ -16,7 +16,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/budget"
 	"glowplug/internal/domain/impact"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -178,20 +178,20 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 }
 
 // compute computes the impact of a set of changes.
-func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show bool) (*impact.Impact, error) {
+func (p *impacts) compute(pace *pacer, set *changeSet, view model.View, show bool) (*impact.Impact, error) {
 	merging, cancel := context.WithTimeout(pace.ctx, mergeTimeout)
 	defer cancel()
 	return impact.New(pace.ctx, impact.Options{
 		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order,
 		Secrets: set.secretsOf(p.opts.Secrets), Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
-		MayShow: func(view snapshot.View, c *snapshot.Config) bool {
+		MayShow: func(view model.View, c *model.Config) bool {
 			return p.opts.rights.mayGetResult(pace.ctx, view, c.Ref, c)
 		},
 	})
 }
 
 // warnRelated adds the warnings for the objects of a change set that depend on other objects. after has all of them.
-func (p *impacts) warnRelated(ctx context.Context, all []change, after snapshot.View) {
+func (p *impacts) warnRelated(ctx context.Context, all []change, after model.View) {
 	var sentences []string
 	for _, c := range all {
 		switch now := c.now.(type) {

@@ -10,18 +10,18 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/secrets"
-	"glowplug/internal/store/snapshot"
 )
 
 // changeSet is a set of changes for the prediction of their impact.
 type changeSet struct {
 	// before and after are the objects on both sides.
-	before, after snapshot.Changes
+	before, after model.Changes
 	// order has the configs in the order in which they are written.
-	order []snapshot.Ref
+	order []model.Ref
 	// pending are the configs whose result is not known yet.
-	pending map[snapshot.Ref]bool
+	pending map[model.Ref]bool
 	// secretsBefore and secretsAfter are the changed Secrets on both sides.
 	secretsBefore, secretsAfter map[types.NamespacedName]*v1.Secret
 	// isolation is true where the changes make islands or end some, and islands says which.
@@ -33,18 +33,18 @@ type changeSet struct {
 
 // changesOf returns a set of changes; maxIgnition may be nil. What the objects of other kinds change
 // does not concern hosts at once.
-func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) *changeSet {
+func changesOf(all []change, view model.View, maxIgnition func(*v1.ISCSICdrom) string) *changeSet {
 	set := &changeSet{
-		before: newChanges(), after: newChanges(), pending: map[snapshot.Ref]bool{}, isEmpty: true,
+		before: newChanges(), after: newChanges(), pending: map[model.Ref]bool{}, isEmpty: true,
 		secretsBefore: map[types.NamespacedName]*v1.Secret{}, secretsAfter: map[types.NamespacedName]*v1.Secret{},
 	}
 	hasAccess := false
 	for _, c := range all {
 		switch object := c.object().(type) {
 		case *v1.BareMetalHost:
-			put(set, object, c, set.before.Hosts, set.after.Hosts, snapshot.HostFrom)
+			put(set, object, c, set.before.Hosts, set.after.Hosts, model.HostFrom)
 		case *v1.IgnitionConfig:
-			put(set, object, c, set.before.Configs, set.after.Configs, snapshot.ConfigFrom)
+			put(set, object, c, set.before.Configs, set.after.Configs, model.ConfigFrom)
 			set.order = append(set.order, refOf(object))
 			if config, ok := c.now.(*v1.IgnitionConfig); ok && isUnknown(config) {
 				set.pending[refOf(config)] = true
@@ -81,9 +81,9 @@ func (set *changeSet) secretsOf(stored *secrets.Secrets) *impact.Secrets {
 	if stored == nil {
 		return nil
 	}
-	changed := map[snapshot.Ref]bool{}
+	changed := map[model.Ref]bool{}
 	for at := range set.secretsAfter {
-		changed[snapshot.Ref(at)] = true
+		changed[model.Ref(at)] = true
 	}
 	return &impact.Secrets{
 		Before: stored.With(set.secretsBefore), After: stored.With(set.secretsAfter), Changed: changed,
@@ -96,21 +96,21 @@ func (set *changeSet) concernsAll() bool {
 		set.isolation
 }
 
-func newChanges() snapshot.Changes {
-	return snapshot.Changes{
-		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
-		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
-		Roles: map[snapshot.Ref]*snapshot.Role{}, Bindings: map[snapshot.Ref]*snapshot.Binding{},
-		ClusterRoles: map[string]*snapshot.Role{}, ClusterBindings: map[string]*snapshot.Binding{},
+func newChanges() model.Changes {
+	return model.Changes{
+		Hosts: map[model.Ref]*model.Host{}, Configs: map[model.Ref]*model.Config{},
+		Images: map[model.Ref]*model.Image{}, Namespaces: map[string]*model.Namespace{},
+		Roles: map[model.Ref]*model.Role{}, Bindings: map[model.Ref]*model.Binding{},
+		ClusterRoles: map[string]*model.Role{}, ClusterBindings: map[string]*model.Binding{},
 	}
 }
 
-func refOf(object metav1.Object) snapshot.Ref {
-	return snapshot.Ref{Namespace: object.GetNamespace(), Name: object.GetName()}
+func refOf(object metav1.Object) model.Ref {
+	return model.Ref{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
 // put adds an object to both sides.
-func put[T object, S any](set *changeSet, object T, c change, before, after map[snapshot.Ref]*S, from func(T) *S) {
+func put[T object, S any](set *changeSet, object T, c change, before, after map[model.Ref]*S, from func(T) *S) {
 	ref := refOf(object)
 	if old, ok := c.old.(T); ok {
 		before[ref] = from(old)
@@ -132,9 +132,9 @@ func isUnknown(config *v1.IgnitionConfig) bool {
 }
 
 // imageFrom returns how an image is once the server has looked at it: a new one counts as ready.
-func imageFrom(view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) func(*v1.ISCSICdrom) *snapshot.Image {
-	return func(cdrom *v1.ISCSICdrom) *snapshot.Image {
-		image := snapshot.ImageFrom(cdrom)
+func imageFrom(view model.View, maxIgnition func(*v1.ISCSICdrom) string) func(*v1.ISCSICdrom) *model.Image {
+	return func(cdrom *v1.ISCSICdrom) *model.Image {
+		image := model.ImageFrom(cdrom)
 		if maxIgnition != nil && image.Stream {
 			image.MaxIgnition = maxIgnition(cdrom)
 		}
@@ -146,16 +146,16 @@ func imageFrom(view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) func
 }
 
 // namespace adds a namespace. With a deleted one all its objects are deleted.
-func (set *changeSet) namespace(object *v1.Namespace, c change, view snapshot.View) {
+func (set *changeSet) namespace(object *v1.Namespace, c change, view model.View) {
 	name := object.Name
 	if old, ok := c.old.(*v1.Namespace); ok {
-		set.before.Namespaces[name] = snapshot.NamespaceFrom(old)
+		set.before.Namespaces[name] = model.NamespaceFrom(old)
 	}
 	now, exists := c.now.(*v1.Namespace)
 	if exists {
-		set.after.Namespaces[name] = snapshot.NamespaceFrom(now)
+		set.after.Namespaces[name] = model.NamespaceFrom(now)
 		was := set.before.Namespaces[name]
-		set.isEmpty = set.isEmpty && (was == nil && *set.after.Namespaces[name] == snapshot.Namespace{Name: name} ||
+		set.isEmpty = set.isEmpty && (was == nil && *set.after.Namespaces[name] == model.Namespace{Name: name} ||
 			was != nil && *was == *set.after.Namespaces[name])
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/kinds"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // maxPlanned bounds the hosts whose plans are compared: each takes some milliseconds.
@@ -42,7 +42,7 @@ func (p *impacts) disks(ctx context.Context, result *impact.Impact) *impact.Disk
 }
 
 // factsOf returns the disks of a host; nil: they are not known.
-func (p *impacts) factsOf(ctx context.Context, ref snapshot.Ref) *disk.Facts {
+func (p *impacts) factsOf(ctx context.Context, ref model.Ref) *disk.Facts {
 	host := &v1.BareMetalHost{}
 	err := p.opts.Stores[kinds.BareMetalHosts].Get(ctx, "/"+kinds.BareMetalHosts+"/"+ref.String(),
 		storage.GetOptions{ResourceVersion: "0"}, host)

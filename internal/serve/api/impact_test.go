@@ -16,6 +16,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
@@ -35,7 +36,7 @@ func startPredicting(t *testing.T) *api {
 	if got := a.must(http.StatusCreated, "POST", configs, selecting("c", motd("1"))); len(got.warnings) > 0 {
 		t.Errorf("a config for a host that had none: %q", got.warnings)
 	}
-	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "c"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(model.Ref{Namespace: "g10", Name: "c"}) != nil })
 	return a
 }
 
@@ -152,7 +153,7 @@ func (a *api) addDisk(t *testing.T) {
 		"sizeBytes":1073741824,"partitionTable":"none","content":{"type":"ext4","label":"data"}}]}}}`,
 		"Content-Type", "application/merge-patch+json")
 	testkit.Until(t, "it comes to pass", func() bool {
-		h := a.server.opts.Inventory.View().Host(snapshot.Ref{Namespace: "g10", Name: "x"})
+		h := a.server.opts.Inventory.View().Host(model.Ref{Namespace: "g10", Name: "x"})
 		return h != nil && h.Hardware != 0
 	})
 }
@@ -191,7 +192,7 @@ func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
 	if got := impactsIn(a.must(http.StatusCreated, "POST", configs, joining)); !slices.Equal(got, []string{unserved}) {
 		t.Errorf("a template without its Secret: %q", got)
 	}
-	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(model.Ref{Namespace: "g10", Name: "joining"}) != nil })
 	write := func(value string) {
 		inSecrets.Observer().Put(kvstore.Item{Key: "g10/join", Value: []byte(`{"data":{"token":"` + value + `"}}`)})
 	}
@@ -249,7 +250,7 @@ func TestAnotherKeyOfTheSameValueChangesNothing(t *testing.T) {
 		"storage: {files: [{path: /etc/join, contents: {inline: '{{ secret \"join\" .Labels.rack }}'}}]}\n")
 	joining.Spec.Template = true
 	a.must(http.StatusCreated, "POST", configs, joining)
-	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Config(model.Ref{Namespace: "g10", Name: "joining"}) != nil })
 	for rack, want := range map[string][]string{
 		"2": {}, "3": {"impact on 1 of 1 hosts: other contents of the config (g10/x)"},
 	} {
@@ -442,11 +443,11 @@ func TestAConfigThatStopsIsToldBeforeItIsWritten(t *testing.T) {
 			}
 			return sentences
 		}
-		opts.HostWarnings = func(view snapshot.View, h, _ *v1.BareMetalHost) []string {
-			return told(decide.On(opts.Decider, view, nil).SkewOf(snapshot.HostFrom(h)))
+		opts.HostWarnings = func(view model.View, h, _ *v1.BareMetalHost) []string {
+			return told(decide.On(opts.Decider, view, nil).SkewOf(model.HostFrom(h)))
 		}
-		opts.ConfigWarnings = func(view snapshot.View, c *v1.IgnitionConfig) []string {
-			return told(decide.On(opts.Decider, view, nil).Skews(decide.Changed{Config: snapshot.ConfigFrom(c)}, 9)...)
+		opts.ConfigWarnings = func(view model.View, c *v1.IgnitionConfig) []string {
+			return told(decide.On(opts.Decider, view, nil).Skews(decide.Changed{Config: model.ConfigFrom(c)}, 9)...)
 		}
 	})
 	live := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: "live"}, Status: v1.ISCSICdromStatus{
@@ -481,8 +482,8 @@ func TestAPendingImageIsNoWarning(t *testing.T) {
 	a := start(t, func(opts *Options) {
 		inv = opts.Inventory
 		opts.Decider = decide.New(decide.Options{Inventory: inv})
-		opts.HostWarnings = func(view snapshot.View, h, _ *v1.BareMetalHost) (sentences []string) {
-			for _, advice := range decide.AdviseImage(opts.Decider, view, snapshot.HostFrom(h), "does not exist") {
+		opts.HostWarnings = func(view model.View, h, _ *v1.BareMetalHost) (sentences []string) {
+			for _, advice := range decide.AdviseImage(opts.Decider, view, model.HostFrom(h), "does not exist") {
 				sentences = append(sentences, advice.String())
 			}
 			return sentences
@@ -520,7 +521,7 @@ func TestAPendingImageIsNoWarning(t *testing.T) {
 	if got := a.must(http.StatusCreated, "POST", cdroms, cdrom("live")); len(got.warnings) > 0 {
 		t.Errorf("an image: %q", got.warnings)
 	}
-	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Image(snapshot.Ref{Namespace: "g10", Name: "live"}) != nil })
+	testkit.Until(t, "it comes to pass", func() bool { return inv.View().Image(model.Ref{Namespace: "g10", Name: "live"}) != nil })
 	if got := a.must(http.StatusCreated, "POST", hosts, booting("x", "live")); len(got.warnings) > 0 {
 		t.Errorf("a host whose image is pending: %q", got.warnings)
 	}

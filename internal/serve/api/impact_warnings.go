@@ -12,7 +12,7 @@ import (
 
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/kinds"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 const (
@@ -142,7 +142,7 @@ func (p *impacts) beginSoon(ctx context.Context) (end func()) {
 }
 
 // warnings returns the warnings of what a set of changes does to the hosts.
-func (p *impacts) warnings(pace *pacer, set *changeSet, view snapshot.View) ([]string, error) {
+func (p *impacts) warnings(pace *pacer, set *changeSet, view model.View) ([]string, error) {
 	result, err := p.compute(pace, set, view, false)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (p *impacts) warnings(pace *pacer, set *changeSet, view snapshot.View) ([]s
 	}
 	texts := impactWarnings(result, effects, nameable)
 	if set.isolation {
-		mayRead := func(config snapshot.Ref) bool {
+		mayRead := func(config model.Ref) bool {
 			return p.opts.rights.mayGet(pace.ctx, kinds.IgnitionConfigs, "", config.Namespace, config.Name)
 		}
 		if text := warnMoves(result, nameable, mayRead); text != "" {

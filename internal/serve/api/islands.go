@@ -15,8 +15,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/rbac"
-	"glowplug/internal/store/snapshot"
 )
 
 // markIslands marks the namespaces that are islands since a binding says so: they stay islands without it. It is
@@ -78,21 +78,21 @@ func (r rights) checkMarks(ctx context.Context, now, old *v1.Namespace) error {
 func (set *changeSet) access(c change) bool {
 	switch object := c.object().(type) {
 	case *rbacv1.Role:
-		both(refOf(object), c, set.before.Roles, set.after.Roles, func(r *rbacv1.Role) *snapshot.Role {
-			return &snapshot.Role{Ref: refOf(r), Writes: rbac.WritesOf(r.Rules)}
+		both(refOf(object), c, set.before.Roles, set.after.Roles, func(r *rbacv1.Role) *model.Role {
+			return &model.Role{Ref: refOf(r), Writes: rbac.WritesOf(r.Rules)}
 		})
 	case *rbacv1.ClusterRole:
-		both(object.Name, c, set.before.ClusterRoles, set.after.ClusterRoles, func(r *rbacv1.ClusterRole) *snapshot.Role {
-			return &snapshot.Role{Ref: refOf(r), Writes: rbac.WritesOf(r.Rules)}
+		both(object.Name, c, set.before.ClusterRoles, set.after.ClusterRoles, func(r *rbacv1.ClusterRole) *model.Role {
+			return &model.Role{Ref: refOf(r), Writes: rbac.WritesOf(r.Rules)}
 		})
 	case *rbacv1.RoleBinding:
-		both(refOf(object), c, set.before.Bindings, set.after.Bindings, func(b *rbacv1.RoleBinding) *snapshot.Binding {
-			return &snapshot.Binding{Ref: refOf(b), Grant: rbac.NewGrant(b.RoleRef, b.Subjects, b.Namespace)}
+		both(refOf(object), c, set.before.Bindings, set.after.Bindings, func(b *rbacv1.RoleBinding) *model.Binding {
+			return &model.Binding{Ref: refOf(b), Grant: rbac.NewGrant(b.RoleRef, b.Subjects, b.Namespace)}
 		})
 	case *rbacv1.ClusterRoleBinding:
 		both(object.Name, c, set.before.ClusterBindings, set.after.ClusterBindings,
-			func(b *rbacv1.ClusterRoleBinding) *snapshot.Binding {
-				return &snapshot.Binding{Ref: refOf(b), Grant: rbac.NewGrant(b.RoleRef, b.Subjects, "")}
+			func(b *rbacv1.ClusterRoleBinding) *model.Binding {
+				return &model.Binding{Ref: refOf(b), Grant: rbac.NewGrant(b.RoleRef, b.Subjects, "")}
 			})
 	default:
 		return false
@@ -113,7 +113,7 @@ func both[K comparable, T object, S any](key K, c change, before, after map[K]*S
 
 // findIslands finds out which namespaces the changes make islands, or end as such. An island stays one without its
 // binding.
-func (set *changeSet) findIslands(view snapshot.View) {
+func (set *changeSet) findIslands(view model.View) {
 	before, after := view.With(&set.before), view.With(&set.after)
 	for _, name := range before.Tenants() {
 		if _, changes := set.after.Namespaces[name]; !changes && !after.IsIsland(name) {
@@ -143,7 +143,7 @@ func (set *changeSet) findIslands(view snapshot.View) {
 }
 
 // islandWarning says what a change of an island means, and how to undo it.
-func islandWarning(after snapshot.View, name string, isFirst bool) string {
+func islandWarning(after model.View, name string, isFirst bool) string {
 	annotate := "kubectl annotate namespace " + name + " --overwrite " + v1.AnnotationIsland
 	island, isIsland := after.Island(name)
 	if !isIsland {
@@ -156,7 +156,7 @@ func islandWarning(after snapshot.View, name string, isFirst bool) string {
 			"default: true of namespaces that are none"
 	}
 	undo := annotate + "-"
-	if island.Binding != (snapshot.Ref{}) {
+	if island.Binding != (model.Ref{}) {
 		undo = fmt.Sprintf("kubectl delete rolebinding %s -n %s, and then %s; to let %s write without it: %s=false",
 			island.Binding.Name, name, undo, island.Tenant, annotate)
 	}
@@ -165,10 +165,10 @@ func islandWarning(after snapshot.View, name string, isFirst bool) string {
 }
 
 // warnMoves says which hosts have another config than before, and which, of those that the user may read.
-func warnMoves(result *impact.Impact, nameable func(host string) bool, mayRead func(config snapshot.Ref) bool) string {
-	name := func(config snapshot.Ref) string {
+func warnMoves(result *impact.Impact, nameable func(host string) bool, mayRead func(config model.Ref) bool) string {
+	name := func(config model.Ref) string {
 		switch {
-		case config == (snapshot.Ref{}):
+		case config == (model.Ref{}):
 			return "none"
 		case !mayRead(config):
 			return "one that you may not read"

@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -25,7 +26,7 @@ type HostStatus interface {
 	Admit(host *v1.BareMetalHost)
 	Complete(host *v1.BareMetalHost)
 	ConfigOf(host *v1.BareMetalHost) string
-	HostsOf(config snapshot.Ref) int
+	HostsOf(config model.Ref) int
 }
 
 // kind describes the endpoints of one kind.

@@ -24,8 +24,8 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/remote"
-	"glowplug/internal/store/snapshot"
 )
 
 // renderedREST is the subresource rendered of a config. GET returns the Ignition config with
@@ -116,8 +116,8 @@ func (r *renderedREST) compiled(ctx context.Context, name string) (*v1.IgnitionC
 // mayRead returns an error if the user of a request may not read what machines are served of a config:
 // the authorization of the request has only found that he may get the config itself.
 func (r *renderedREST) mayRead(ctx context.Context, config *v1.IgnitionConfig) error {
-	ref := snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
-	if r.opts.rights.mayGetResult(ctx, r.opts.Inventory.View(), ref, snapshot.ConfigFrom(config)) {
+	ref := model.Ref{Namespace: config.Namespace, Name: config.Name}
+	if r.opts.rights.mayGetResult(ctx, r.opts.Inventory.View(), ref, model.ConfigFrom(config)) {
 		return nil
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Resource: kinds.IgnitionConfigs + "/" + subresourceRendered}, config.Name,
@@ -156,7 +156,7 @@ func (r *renderedREST) final(ctx context.Context, config *v1.IgnitionConfig, hos
 }
 
 // forHost returns a template as it is rendered for a host.
-func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config,
+func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*model.Config,
 	*apierrors.StatusError) {
 	if name == "" {
 		return nil, apierrors.NewBadRequest(config.Name +
@@ -167,7 +167,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 		return nil, err
 	}
 	view := r.opts.Inventory.View()
-	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
+	template, host := view.Config(model.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
 	switch {
 	case host == nil:
 		return nil, apierrors.NewNotFound(v1.Resource(kinds.BareMetalHosts), ref.String())
@@ -188,7 +188,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 }
 
 // mayGetHost returns an error if the user of a request may not get a host, whose facts a rendering shows.
-func (r *renderedREST) mayGetHost(ctx context.Context, ref snapshot.Ref) *apierrors.StatusError {
+func (r *renderedREST) mayGetHost(ctx context.Context, ref model.Ref) *apierrors.StatusError {
 	if r.opts.rights.mayGet(ctx, kinds.BareMetalHosts, "", ref.Namespace, ref.Name) {
 		return nil
 	}
@@ -198,11 +198,11 @@ func (r *renderedREST) mayGetHost(ctx context.Context, ref snapshot.Ref) *apierr
 
 // hostRef returns the host with a name, which is in the namespace of the config unless the name
 // has another one.
-func hostRef(config *v1.IgnitionConfig, name string) snapshot.Ref {
+func hostRef(config *v1.IgnitionConfig, name string) model.Ref {
 	if namespace, other, ok := strings.Cut(name, "/"); ok {
-		return snapshot.Ref{Namespace: namespace, Name: other}
+		return model.Ref{Namespace: namespace, Name: other}
 	}
-	return snapshot.Ref{Namespace: config.Namespace, Name: name}
+	return model.Ref{Namespace: config.Namespace, Name: name}
 }
 
 // renderFailure returns the Status of a config that cannot be rendered.

@@ -36,6 +36,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/secrets"
@@ -65,9 +66,9 @@ type Options struct {
 	// HostWarnings, ImageWarnings and ConfigWarnings return the warnings for an object that is
 	// written, beside those of its status. view has the other objects. A host replaces old, which is
 	// nil for a new one. A config is stored by then, unless the write is a dry run.
-	HostWarnings   func(view snapshot.View, host, old *v1.BareMetalHost) []string
-	ImageWarnings  func(view snapshot.View, cdrom *v1.ISCSICdrom) []string
-	ConfigWarnings func(view snapshot.View, config *v1.IgnitionConfig) []string
+	HostWarnings   func(view model.View, host, old *v1.BareMetalHost) []string
+	ImageWarnings  func(view model.View, cdrom *v1.ISCSICdrom) []string
+	ConfigWarnings func(view model.View, config *v1.IgnitionConfig) []string
 	// Render merges a config with those that it refers to (remote.Renderer), Templates renders
 	// templates, and Inventory has the templates and hosts. The subresource rendered of
 	// IgnitionConfigs needs all of them.
@@ -131,9 +132,9 @@ type Options struct {
 }
 
 // view returns the objects as they are now; the zero value: nothing is known of them.
-func (o *Options) view() snapshot.View {
+func (o *Options) view() model.View {
 	if o.Inventory == nil {
-		return snapshot.View{}
+		return model.View{}
 	}
 	return o.Inventory.View()
 }

@@ -16,6 +16,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/store/snapshot"
 )
@@ -272,7 +273,7 @@ func hostCount(c *v1.IgnitionConfig, status HostStatus) string {
 	case status == nil:
 		return ""
 	}
-	return fmt.Sprint(status.HostsOf(snapshot.Ref{Namespace: c.Namespace, Name: c.Name}))
+	return fmt.Sprint(status.HostsOf(model.Ref{Namespace: c.Namespace, Name: c.Name}))
 }
 
 // messageOf returns the error of a config or, without one, its first warning.

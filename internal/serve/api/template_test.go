@@ -8,8 +8,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // templated is a config whose source is a template.
@@ -22,8 +22,8 @@ func templated(name, source string) *v1.IgnitionConfig {
 // forNames is a fake of the cache of renderings: it names the host.
 type forNames struct{}
 
-func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts,
-	_ decide.Asker) (*snapshot.Config, *fault.Error) {
+func (forNames) Render(config *model.Config, host *model.Host, _ *template.Facts,
+	_ decide.Asker) (*model.Config, *fault.Error) {
 	if host.Name == "bad" {
 		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+" cannot be rendered for host "+
 			host.Ref.String())

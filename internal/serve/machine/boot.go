@@ -11,7 +11,7 @@ import (
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // The paths of the boot path.
@@ -26,7 +26,7 @@ const (
 // Booter decides what machines boot.
 type Booter interface {
 	Boot(req *decide.Request) decide.BootDecision
-	Image(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision
+	Image(req *decide.Request, ref model.Ref, proven bool) decide.ImageDecision
 }
 
 // Images opens images.
@@ -35,7 +35,7 @@ type Images interface {
 	// is nil, for a host, nil where that is unknown. version is the one in the machine's
 	// script, "" for the present one. token is that of the machine's boot, "" where it has none.
 	// The error is a fault.Error.
-	Open(ref snapshot.Ref, version string, args []string, token string, host *snapshot.Host) (Image, error)
+	Open(ref model.Ref, version string, args []string, token string, host *model.Host) (Image, error)
 }
 
 // Image is an image for one machine. Its bytes do not change until Release.

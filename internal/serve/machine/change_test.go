@@ -16,6 +16,7 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
@@ -68,7 +69,7 @@ func (elsewhereConn) RemoteAddr() net.Addr {
 // bulkImages have one image, of size bytes.
 type bulkImages struct{ content []byte }
 
-func (b bulkImages) Open(snapshot.Ref, string, []string, string, *snapshot.Host) (Image, error) {
+func (b bulkImages) Open(model.Ref, string, []string, string, *model.Host) (Image, error) {
 	return &memoryImage{bytes.NewReader(b.content), &memoryImages{}, `"bulk"`}, nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/serve/peer"
-	"glowplug/internal/store/snapshot"
 )
 
 // countingListener counts the writes of its connections.
@@ -49,7 +49,7 @@ func TestCoalesce(t *testing.T) {
 		200 << 10, 2 << 20} {
 		body := bytes.Repeat([]byte("x"), size)
 		body[size-1] = 'y'
-		config := changed(func(c *snapshot.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
+		config := changed(func(c *model.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
 		boots := New(Options{
 			Decider:  &fakeDecider{decision: found(config)},
 			Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),

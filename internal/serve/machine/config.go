@@ -8,8 +8,8 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/store/snapshot"
 )
 
 // serveConfig answers PathIgnition and PathKickstart: the config of a machine.
@@ -69,7 +69,7 @@ func (s *Server) compareNeighbor(r *http.Request, req *request, res *result) *fa
 // countFetch counts a config that is about to be served, and refuses it outside the limits of the host:
 // the decision did not know of requests that have arrived at the same moment.
 func (s *Server) countFetch(r *http.Request, req *request, res *result) *fault.Error {
-	if res.Limits == (snapshot.Limits{}) || s.opts.Journal == nil || r.Method != http.MethodGet {
+	if res.Limits == (model.Limits{}) || s.opts.Journal == nil || r.Method != http.MethodGet {
 		return nil
 	}
 	if match := r.Header["If-None-Match"]; len(match) > 0 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/progress"
-	"glowplug/internal/store/snapshot"
 )
 
 // countingJournal counts configs as the server does.
@@ -17,7 +17,7 @@ type countingJournal struct {
 	tracker *progress.Tracker
 }
 
-func (j countingJournal) Fetch(req *decide.Request, host *snapshot.Host, limits snapshot.Limits) (
+func (j countingJournal) Fetch(req *decide.Request, host *model.Host, limits model.Limits) (
 	notice *decide.Notice, closed string,
 ) {
 	return j.tracker.Fetch(req, host, limits)
@@ -27,7 +27,7 @@ func (j countingJournal) Fetch(req *decide.Request, host *snapshot.Host, limits 
 // the requests before. The second client is an event, and a warning in the log.
 func TestFetchesAreCounted(t *testing.T) {
 	decision := found(testConfig)
-	decision.Limits = snapshot.Limits{MaxFetches: 2}
+	decision.Limits = model.Limits{MaxFetches: 2}
 	r := newRig(t, decision, func(o *Options) {
 		o.Journal = countingJournal{o.Journal.(*fakeJournal), progress.New(progress.Options{})}
 	})

@@ -9,13 +9,13 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/hardware"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // Inspections stores what machines report of their hardware.
 type Inspections interface {
 	// Report returns nil once the hardware of the host is durable, and a fault.Error otherwise.
-	Report(ctx context.Context, host *snapshot.Host, details *v1.HardwareDetails) error
+	Report(ctx context.Context, host *model.Host, details *v1.HardwareDetails) error
 }
 
 // serveHardware answers PathHardware: the machine reports its hardware, under the rules by which it
@@ -41,7 +41,7 @@ func (s bootPath) serveHardware(w *response, r *http.Request, req *request) resu
 }
 
 // reporter returns the known host that a report comes from. Without one it has answered.
-func (s bootPath) reporter(w *response, r *http.Request, req *request, endpoint string) (*snapshot.Host, result) {
+func (s bootPath) reporter(w *response, r *http.Request, req *request, endpoint string) (*model.Host, result) {
 	if failure := s.readClaims(r, req); failure != nil {
 		return nil, w.fail(result{}, failure)
 	}

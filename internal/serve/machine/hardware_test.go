@@ -14,7 +14,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/hardware"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // fakeInspections keeps the last report in memory, or fails.
@@ -25,7 +25,7 @@ type fakeInspections struct {
 	failure error
 }
 
-func (f *fakeInspections) Report(_ context.Context, host *snapshot.Host, details *v1.HardwareDetails) error {
+func (f *fakeInspections) Report(_ context.Context, host *model.Host, details *v1.HardwareDetails) error {
 	if f.failure != nil {
 		return f.failure
 	}

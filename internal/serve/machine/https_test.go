@@ -15,8 +15,8 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/serve/peer"
-	"glowplug/internal/store/snapshot"
 )
 
 func overHTTPS(o *Options) {
@@ -37,7 +37,7 @@ func overHTTPS(o *Options) {
 
 // TestConfigsOverHTTPSAlone: no answer over plain HTTP has anything of a config.
 func TestConfigsOverHTTPSAlone(t *testing.T) {
-	kickstart := changed(func(c *snapshot.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
+	kickstart := changed(func(c *model.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
 	// "Q0E=" is "CA" in base64.
 	const pointer = `{"ignition":{"version":"3.0.0","config":{"replace":{"source":` +
 		`"https://127.0.0.1:8443/api/v1/ignition?mac=52-54-00-00-00-01\u0026token=x"}},` +
@@ -55,7 +55,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 		{name: "an unknown machine", path: PathIgnition + query, decision: decide.ConfigDecision{Config: testConfig},
 			status: 200, body: pointer},
 		{name: "a config that is not compiled", path: PathIgnition + query, status: 200, body: pointer,
-			decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil }))},
+			decision: found(changed(func(c *model.Config) { c.Artifact = nil }))},
 		{name: "an old Ignition", path: PathIgnition, accept: ignition.AcceptOf("2.1.0"), decision: found(testConfig),
 			status: 406, body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): the " +
 				"client reads no Ignition spec in which a config can name a CA, which are 2.2.0 and later\n"},

@@ -10,7 +10,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ipxe"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // serveScript answers PathScript, the same for every machine.
@@ -123,7 +123,7 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 }
 
 // addCredentials adds the credentials of an image that asks for a login.
-func (s bootPath) addCredentials(to *ipxe.Image, image *snapshot.Image) *fault.Error {
+func (s bootPath) addCredentials(to *ipxe.Image, image *model.Image) *fault.Error {
 	if image.CHAP == nil || to.Target == nil {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (s bootPath) customScript(r *http.Request, req *request, b *decide.BootDeci
 }
 
 // image returns an image for a script.
-func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
+func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, image *model.Image) ipxe.Image {
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)
@@ -261,7 +261,7 @@ const versionLength = 12
 
 // versioned returns the name of an image in paths: with its version where another image
 // may replace it while the machine boots.
-func versioned(image *snapshot.Image) string {
+func versioned(image *model.Image) string {
 	if !image.Stream || len(image.Sum) < versionLength {
 		return image.Ref.String()
 	}

@@ -12,14 +12,14 @@ import (
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/image"
-	"glowplug/internal/store/snapshot"
 )
 
 // isoPath reads PathISO{ns}/{name}.iso and PathISO{ns}/{name}/files/{file}; file
 // is "" for the image itself. The name may end in @{version}: that of the image in the
 // machine's script. The token of the boot, if the machine needs one, follows it.
-func isoPath(path string) (ref snapshot.Ref, version, token, file string, ok bool) {
+func isoPath(path string) (ref model.Ref, version, token, file string, ok bool) {
 	namespace, rest, _ := strings.Cut(strings.TrimPrefix(path, PathISO), "/")
 	name, file, inside := strings.Cut(rest, "/")
 	if inside {
@@ -30,7 +30,7 @@ func isoPath(path string) (ref snapshot.Ref, version, token, file string, ok boo
 	}
 	name, token = boottoken.CutPath(name)
 	name, version, _ = strings.Cut(name, "@")
-	return snapshot.Ref{Namespace: namespace, Name: name}, version, token, file, ok && namespace != "" && name != ""
+	return model.Ref{Namespace: namespace, Name: name}, version, token, file, ok && namespace != "" && name != ""
 }
 
 // serveISO answers PathISO, with ranges.
@@ -82,7 +82,7 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 }
 
 // decideImage decides whether the machine may read an image, and counts it if not.
-func (s bootPath) decideImage(r *http.Request, req *request, ref snapshot.Ref) decide.ImageDecision {
+func (s bootPath) decideImage(r *http.Request, req *request, ref model.Ref) decide.ImageDecision {
 	if !req.Caller.Believed {
 		req.ImageLimit = s.opts.Sources.Images(req.At, &req.Caller)
 	}
@@ -102,7 +102,7 @@ type ServedImages struct {
 }
 
 // Open implements Images.
-func (s ServedImages) Open(ref snapshot.Ref, version string, args []string, token string, host *snapshot.Host) (
+func (s ServedImages) Open(ref model.Ref, version string, args []string, token string, host *model.Host) (
 	Image, error,
 ) {
 	if s.Library.IsSet(ref) {
@@ -143,7 +143,7 @@ func (d *disc) File(path string) (io.ReadSeeker, bool) {
 // fileSet is an image of several files.
 type fileSet struct {
 	*image.Files
-	host    *snapshot.Host // nil: unknown
+	host    *model.Host // nil: unknown
 	journal image.Journal
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/serve/peer"
-	"glowplug/internal/store/snapshot"
 )
 
 // lostObjects are the lost objects of a store.
@@ -54,7 +54,7 @@ func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 				t.Errorf("%s: %s is explained as %q and gets\n%s", kind, h.Ref, e.Boot.Error, body)
 			}
 			needs := kind == "namespaces" && !e.Boot.Local && h.Booting().IPXE == "" ||
-				kind == "images" && !e.Boot.Local && h.Image != (snapshot.Ref{})
+				kind == "images" && !e.Boot.Local && h.Image != (model.Ref{})
 			if needs != isHeld {
 				t.Errorf("%s: %s is held up: %v\n%s", kind, h.Ref, isHeld, body)
 			}

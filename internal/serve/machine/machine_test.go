@@ -12,6 +12,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
@@ -56,7 +57,7 @@ type memoryImage struct {
 	etag string
 }
 
-func (m *memoryImages) Open(ref snapshot.Ref, version string, args []string, token string, _ *snapshot.Host) (
+func (m *memoryImages) Open(ref model.Ref, version string, args []string, token string, _ *model.Host) (
 	Image, error,
 ) {
 	if version == "old" {
@@ -238,7 +239,7 @@ func TestIPXE(t *testing.T) {
 // noArguments serves no image with a host's own kernel arguments.
 type noArguments struct{}
 
-func (noArguments) Prepare(_ *snapshot.Image, args []string, _ string) error {
+func (noArguments) Prepare(_ *model.Image, args []string, _ string) error {
 	if len(args) > 0 {
 		return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
 	}

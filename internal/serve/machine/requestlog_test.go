@@ -14,10 +14,10 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/logs"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/serve/peer"
-	"glowplug/internal/store/snapshot"
 )
 
 // byAddress decides by the address that asks: some are hosts, some are given a default
@@ -27,7 +27,7 @@ type byAddress struct{}
 func (byAddress) Config(req *decide.Request) (d decide.ConfigDecision) {
 	switch from := req.Caller.Addr.String(); {
 	case strings.HasPrefix(from, "10.1."):
-		d.Host, d.Config, d.Tier = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: from}}, testConfig, match.Labels
+		d.Host, d.Config, d.Tier = &model.Host{Ref: model.Ref{Namespace: "g10", Name: from}}, testConfig, match.Labels
 	case strings.HasPrefix(from, "10.2."):
 		d.Config, d.Tier = testConfig, match.Default
 	default:

@@ -24,10 +24,10 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/sources"
-	"glowplug/internal/store/snapshot"
 )
 
 // The paths that a Server answers.
@@ -50,9 +50,9 @@ type Resolver interface {
 type Journal interface {
 	// Fetch counts that the config of a host is about to be served to a machine, if the host has limits.
 	// closed says why it is not served; notice may be nil.
-	Fetch(req *decide.Request, host *snapshot.Host, limits snapshot.Limits) (notice *decide.Notice, closed string)
+	Fetch(req *decide.Request, host *model.Host, limits model.Limits) (notice *decide.Notice, closed string)
 	// Served records that a machine has a config.
-	Served(host *snapshot.Host, config *snapshot.Config)
+	Served(host *model.Host, config *model.Config)
 	Notice(n decide.Notice)
 	// Unknown records a request of a machine that is no known host.
 	Unknown(s decide.Sighting) (name string)
@@ -60,16 +60,16 @@ type Journal interface {
 	Known(addr netip.Addr)
 	// IssueToken returns the time of issue of the token in the script that a machine is about to
 	// receive, again in the same boot or not.
-	IssueToken(host *snapshot.Host, again bool, at time.Time) time.Time
+	IssueToken(host *model.Host, again bool, at time.Time) time.Time
 	// ScriptServed records the script that a machine received; what names the image that it boots.
 	// LocalBoot records a script that boots the disk, and the reason.
-	ScriptServed(host *snapshot.Host, what string, again bool)
-	LocalBoot(host *snapshot.Host, why string)
+	ScriptServed(host *model.Host, what string, again bool)
+	LocalBoot(host *model.Host, why string)
 	// Failed records a script that only shows why the machine cannot boot.
-	Failed(host *snapshot.Host)
+	Failed(host *model.Host)
 	// Complete records that a machine is provisioned. It returns nil once that is
 	// durable, and an error where that is unknown.
-	Complete(ctx context.Context, host *snapshot.Host) error
+	Complete(ctx context.Context, host *model.Host) error
 }
 
 // Options are the parts of a Server.

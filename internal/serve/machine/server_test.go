@@ -27,10 +27,10 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
-	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,9 +38,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const testBody = `{"ignition":{"version":"3.4.0"}}`
 
 var (
-	testHost   = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}}
-	testConfig = &snapshot.Config{
-		Ref: snapshot.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition",
+	testHost   = &model.Host{Ref: model.Ref{Namespace: "g10", Name: "server1"}}
+	testConfig = &model.Config{
+		Ref: model.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition",
 		Source:   "variant: fcos\n",
 		Artifact: []byte(testBody), Hash: "sha256:abc", ETag: `"sha256:abc"`, IgnitionVersion: "3.4.0",
 	}
@@ -79,13 +79,13 @@ type fakeJournal struct {
 }
 
 // Fetch counts nothing.
-func (f *fakeJournal) Fetch(*decide.Request, *snapshot.Host, snapshot.Limits) (*decide.Notice, string) {
+func (f *fakeJournal) Fetch(*decide.Request, *model.Host, model.Limits) (*decide.Notice, string) {
 	return nil, ""
 }
 
-func (f *fakeJournal) IssueToken(_ *snapshot.Host, _ bool, at time.Time) time.Time { return at }
+func (f *fakeJournal) IssueToken(_ *model.Host, _ bool, at time.Time) time.Time { return at }
 
-func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
+func (f *fakeJournal) Served(host *model.Host, config *model.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.served = append(f.served, host.Ref.String()+" "+config.Ref.String())
@@ -117,17 +117,17 @@ func (f *fakeJournal) note(format string, args ...any) {
 	f.served = append(f.served, fmt.Sprintf(format, args...))
 }
 
-func (f *fakeJournal) ScriptServed(host *snapshot.Host, what string, again bool) {
+func (f *fakeJournal) ScriptServed(host *model.Host, what string, again bool) {
 	if again {
 		what += " again"
 	}
 	f.note("%s given %s", host.Ref, what)
 }
-func (f *fakeJournal) LocalBoot(host *snapshot.Host, why string) {
+func (f *fakeJournal) LocalBoot(host *model.Host, why string) {
 	f.note("%s disk %s", host.Ref, why)
 }
-func (f *fakeJournal) Failed(host *snapshot.Host) { f.note("%s failed", host.Ref) }
-func (f *fakeJournal) Complete(_ context.Context, host *snapshot.Host) error {
+func (f *fakeJournal) Failed(host *model.Host) { f.note("%s failed", host.Ref) }
+func (f *fakeJournal) Complete(_ context.Context, host *model.Host) error {
 	f.note("%s complete", host.Ref)
 	return f.failure
 }
@@ -177,7 +177,7 @@ func (r *rig) logged() string {
 	return r.log.String()
 }
 
-func found(config *snapshot.Config) decide.ConfigDecision {
+func found(config *model.Config) decide.ConfigDecision {
 	return decide.ConfigDecision{
 		Identity: decide.Identity{Host: testHost, FoundBy: "address"}, Config: config, Tier: match.Labels,
 	}
@@ -187,7 +187,7 @@ func failing(kind fault.Kind, sentence string) decide.ConfigDecision {
 	return decide.ConfigDecision{Err: fault.New(kind, sentence)}
 }
 
-func changed(change func(*snapshot.Config)) *snapshot.Config {
+func changed(change func(*model.Config)) *model.Config {
 	c := *testConfig
 	change(&c)
 	return &c
@@ -217,8 +217,8 @@ func do(t *testing.T, r *rig, method, target string, header http.Header) (*http.
 }
 
 func TestAnswers(t *testing.T) {
-	kickstart := changed(func(c *snapshot.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
-	big := changed(func(c *snapshot.Config) { c.Artifact = bytes.Repeat([]byte("x"), 1<<20); c.Revision = 99 })
+	kickstart := changed(func(c *model.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
+	big := changed(func(c *model.Config) { c.Artifact = bytes.Repeat([]byte("x"), 1<<20); c.Revision = 99 })
 	for _, c := range []struct {
 		name     string
 		method   string // GET
@@ -256,7 +256,7 @@ func TestAnswers(t *testing.T) {
 		{name: "head", method: "HEAD", decision: found(testConfig), status: 200, want: map[string]string{
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
 		}},
-		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody,
+		{name: "stale", decision: found(changed(func(c *model.Config) { c.Stale = true })), status: 200, body: testBody,
 			want: map[string]string{"X-Glowplug-Stale": "true"}},
 		{name: "default tier", decision: decide.ConfigDecision{Config: testConfig, Tier: match.Default}, status: 200,
 			body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
@@ -270,10 +270,10 @@ func TestAnswers(t *testing.T) {
 				"ETag": `"sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951"`,
 			}},
 		{name: "raw, never compiled", target: PathIgnition + "?format=raw",
-			decision: found(changed(func(c *snapshot.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200,
+			decision: found(changed(func(c *model.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200,
 			body: "variant: fcos\n"},
 		{name: "raw of a stale one", target: PathIgnition + "?format=raw",
-			decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n",
+			decision: found(changed(func(c *model.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n",
 			want: map[string]string{"X-Glowplug-Stale": ""}},
 
 		{name: "same", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 304,
@@ -307,7 +307,7 @@ func TestAnswers(t *testing.T) {
 		{name: "lines in a sentence", decision: failing(fault.Refused, "a\r\nb\x00"), status: 403, body: "a  b \n"},
 		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403,
 			body: strings.Repeat("é", 512) + "\n"},
-		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503,
+		{name: "nothing compiled", decision: found(changed(func(c *model.Config) { c.Artifact = nil })), status: 503,
 			want: map[string]string{"Retry-After": "5"}},
 		{name: "no config at all", decision: decide.ConfigDecision{}, status: 503,
 			want: map[string]string{"Retry-After": "5"}},
@@ -454,7 +454,7 @@ func TestRequestLog(t *testing.T) {
 		{"malformed", "GET", PathIgnition + "?mac=hunter2", nil, found(testConfig),
 			`T level=WARN msg=request endpoint=ignition method=GET client=127.0.0.1 status=400 bytes=73 D agent=Go-http-client/1.1 error="the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"`},
 		{"head of a stale one", "HEAD", PathIgnition, http.Header{"User-Agent": {"a\"b"}},
-			found(changed(func(c *snapshot.Config) { c.Stale = true })),
+			found(changed(func(c *model.Config) { c.Stale = true })),
 			`T level=INFO msg=request endpoint=ignition method=HEAD client=127.0.0.1 host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc stale=true status=200 bytes=0 D agent="a\"b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -516,8 +516,8 @@ func TestCrash(t *testing.T) {
 
 // A name that ends a header line must not, over a plain connection.
 func TestNamesAreNoHeaders(t *testing.T) {
-	evil := changed(func(c *snapshot.Config) {
-		c.Ref = snapshot.Ref{Namespace: "a\r\nX-Evil: 1", Name: "b\nSet-Cookie: x\x00é"}
+	evil := changed(func(c *model.Config) {
+		c.Ref = model.Ref{Namespace: "a\r\nX-Evil: 1", Name: "b\nSet-Cookie: x\x00é"}
 	})
 	r := newRig(t, found(evil))
 	conn, err := net.Dial("tcp", r.Listener.Addr().String())
@@ -663,7 +663,7 @@ func TestOtherMACIsCarriedOn(t *testing.T) {
 	req := &request{}
 	req.Claims.MAC, req.Claims.OtherMAC = mac, port
 	for want, macs := range map[string][]netaddr.MAC{"?mac=" + port: nil, "?mac=" + mac.String(): {mac}} {
-		b := decide.BootDecision{Identity: decide.Identity{Host: &snapshot.Host{MACs: macs}, FoundBy: "mac"}}
+		b := decide.BootDecision{Identity: decide.Identity{Host: &model.Host{MACs: macs}, FoundBy: "mac"}}
 		if got := claimed(req, &b); got != want {
 			t.Errorf("claims %s, want %s", got, want)
 		}

@@ -8,8 +8,8 @@ import (
 	"glowplug/internal/audit"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/serve/iscsi"
-	"glowplug/internal/store/snapshot"
 )
 
 // refused records a login that was refused after its image was found, for a wrong secret say.
@@ -19,7 +19,7 @@ func (p *Portal) refused(l iscsi.Login, tag any, cause error) {
 }
 
 // record passes a login to the audit; err is why it was refused.
-func (p *Portal) record(l iscsi.Login, host *snapshot.Host, image snapshot.Ref, err error) {
+func (p *Portal) record(l iscsi.Login, host *model.Host, image model.Ref, err error) {
 	if p.opts.Audit == nil {
 		return
 	}
@@ -33,7 +33,7 @@ func (p *Portal) record(l iscsi.Login, host *snapshot.Host, image snapshot.Ref, 
 	if host != nil {
 		a.Host = audit.Name(host.Ref)
 	}
-	if image != (snapshot.Ref{}) {
+	if image != (model.Ref{}) {
 		a.Object = audit.Object{Resource: kinds.ISCSICdroms, Namespace: image.Namespace, Name: image.Name}
 	}
 	p.opts.Audit(a)
@@ -55,9 +55,9 @@ func statusOf(err error) int {
 }
 
 // imageOf returns the image of a decision; the zero value: there is none.
-func imageOf(i *decide.ImageDecision) snapshot.Ref {
+func imageOf(i *decide.ImageDecision) model.Ref {
 	if i.Image == nil {
-		return snapshot.Ref{}
+		return model.Ref{}
 	}
 	return i.Image.Ref
 }

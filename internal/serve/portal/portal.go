@@ -18,20 +18,20 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/sources"
-	"glowplug/internal/store/snapshot"
 )
 
 // Journal records the events of boots. Its methods do not block.
 type Journal interface {
 	image.Journal
 	Notice(n decide.Notice)
-	TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string)
-	LoginRefused(image *snapshot.Image, message string)
+	TargetLogin(host *model.Host, image model.Ref, initiator string)
+	LoginRefused(image *model.Image, message string)
 }
 
 // Options are the parts of a Portal.
@@ -49,7 +49,7 @@ type Options struct {
 	// Audit records logins, also refused ones; nil: there is no audit.
 	Audit func(audit.Answer)
 	// Image returns an image as it is stored; nil where there is none.
-	Image func(snapshot.Ref) *snapshot.Image
+	Image func(model.Ref) *model.Image
 	// CHAP returns the credentials of an image in a namespace, whose object may name a Secret.
 	CHAP func(namespace string, chap *v1.CHAP) (v1.CHAP, error)
 	// Ready reports whether machines can be answered.
@@ -99,7 +99,7 @@ func (p *Portal) Close() { p.server.Close() }
 
 // Evict ends the sessions of an image that was deleted although it was being read, which
 // ejects the medium. It does not block.
-func (p *Portal) Evict(ref snapshot.Ref) {
+func (p *Portal) Evict(ref model.Ref) {
 	n := p.server.Drop(func(s *iscsi.Session) bool {
 		b := s.Tag.(*boot)
 		return b.image == ref && b.disk.Deleted()
@@ -112,8 +112,8 @@ func (p *Portal) Evict(ref snapshot.Ref) {
 // boot is the host that reads an image in a session.
 type boot struct {
 	disk     *image.Disk
-	host     *snapshot.Host // nil: unknown
-	image    snapshot.Ref
+	host     *model.Host // nil: unknown
+	image    model.Ref
 	progress *image.Progress
 }
 
@@ -148,7 +148,7 @@ func (p *Portal) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	l.Target, token = boottoken.CutTarget(l.Target)
 	if !p.opts.Ready() {
 		err := errors.New("the store has not been read yet")
-		p.record(l, nil, snapshot.Ref{}, err)
+		p.record(l, nil, model.Ref{}, err)
 		return nil, err
 	}
 	request, now := p.request(l), time.Now()

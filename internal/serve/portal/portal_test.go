@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/serve/iscsi"
-	"glowplug/internal/store/snapshot"
 )
 
 // Whoever keeps an image from being replaced by reading it does so for itself: a
 // machine is not held on an old release by somebody else who says its name.
 func TestReaderIsAMachine(t *testing.T) {
-	host := decide.Identity{Host: &snapshot.Host{Ref: snapshot.Ref{Namespace: "rack", Name: "one"}}}
+	host := decide.Identity{Host: &model.Host{Ref: model.Ref{Namespace: "rack", Name: "one"}}}
 	reader := func(from string, i decide.ImageDecision) string {
 		l := iscsi.Login{Initiator: "iqn.2010-04.org.example:one", Remote: netip.MustParseAddrPort(from)}
 		return readerOf(l, clientOf(&i))

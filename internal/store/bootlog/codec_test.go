@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 func value(t *testing.T, l *Log) float64 {
@@ -22,9 +22,9 @@ func TestMessage(t *testing.T) {
 	records := []Record{
 		{},
 		{
-			Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u", After: 1 << 40,
-			Config: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc",
-			Progress: snapshot.Progress{State: v1.StateProvisioned, Script: at(1), Seen: at(2), Boot: at(3),
+			Host: model.Ref{Namespace: "g10", Name: "server1"}, UID: "u", After: 1 << 40,
+			Config: model.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc",
+			Progress: model.Progress{State: v1.StateProvisioned, Script: at(1), Seen: at(2), Boot: at(3),
 				Rearmed: "2026-11-20", Boots: 7},
 		},
 	}
@@ -32,7 +32,7 @@ func TestMessage(t *testing.T) {
 	if message[0] != 1 {
 		t.Error("an earlier release cannot read a message without windows")
 	}
-	records[1].Progress.Window = &snapshot.Window{
+	records[1].Progress.Window = &model.Window{
 		Opened: at(4).Truncate(time.Second), Closed: at(5).Truncate(time.Second), Fetches: 3, Boot: 7,
 		Token:   at(6).Truncate(time.Second),
 		First:   netip.MustParseAddr("192.0.2.5"),
@@ -73,9 +73,9 @@ func checkMessage(t *testing.T, h header, records []Record) []byte {
 var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func FuzzMessage(f *testing.F) {
-	r := Record{Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u"}
+	r := Record{Host: model.Ref{Namespace: "g10", Name: "server1"}, UID: "u"}
 	f.Add(appendRecord(appendHeader(nil, header{}), header{}, &r))
-	r.Progress.Window = &snapshot.Window{Fetches: 2, First: netip.MustParseAddr("192.0.2.5")}
+	r.Progress.Window = &model.Window{Fetches: 2, First: netip.MustParseAddr("192.0.2.5")}
 	f.Add(appendRecord(appendHeader(nil, header{windows: true}), header{windows: true}, &r))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h, records, err := readMessage(data)
@@ -93,8 +93,8 @@ func FuzzMessage(f *testing.F) {
 }
 
 func BenchmarkMessage(b *testing.B) {
-	r := Record{Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "8c1f9f0e-7d1f-4f5c-9d0e-3d3b8f6f4a11",
-		Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: time.Now()}}
+	r := Record{Host: model.Ref{Namespace: "g10", Name: "server1"}, UID: "8c1f9f0e-7d1f-4f5c-9d0e-3d3b8f6f4a11",
+		Progress: model.Progress{State: v1.StateProvisioned, Seen: time.Now()}}
 	b.ReportAllocs()
 	message := make([]byte, 0, 1024)
 	for b.Loop() {

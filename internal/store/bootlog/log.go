@@ -21,13 +21,13 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/keylog"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/question"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/session"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -44,15 +44,15 @@ var errUnread = errors.New("the boot log was not read yet")
 
 // Record is the state of a host that decides its next boot.
 type Record struct {
-	Host snapshot.Ref
+	Host model.Ref
 	UID  string
 	// Progress is all of it, not a difference. Its Position is that of the record;
 	// Append needs none.
-	Progress snapshot.Progress
+	Progress model.Progress
 	// After is the position of the newest record of the host that the writer knew.
 	After uint64
 	// Config is the config that the host was given last; zero: none since the start.
-	Config snapshot.Ref
+	Config model.Ref
 	Hash   string
 }
 

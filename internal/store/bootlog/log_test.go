@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore/kvtest"
-	"glowplug/internal/store/snapshot"
 	"glowplug/internal/testkit"
 )
 
@@ -82,8 +82,8 @@ func (r *rig) last() Batch {
 
 func record(name, state string, after uint64) Record {
 	return Record{
-		Host: snapshot.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name, After: after,
-		Progress: snapshot.Progress{State: state, Seen: time.Unix(1_800_000_000, 7).UTC(), Boots: 1},
+		Host: model.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name, After: after,
+		Progress: model.Progress{State: state, Seen: time.Unix(1_800_000_000, 7).UTC(), Boots: 1},
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *rig) append(t *testing.T, records ...Record) {
 func TestWindowsAreLogged(t *testing.T) {
 	js := kvtest.JetStream(t)
 	limited := record("limited", v1.StateProvisioned, 0)
-	limited.Progress.Window = &snapshot.Window{Opened: time.Unix(1_800_000_000, 0).UTC(), Fetches: 2}
+	limited.Progress.Window = &model.Window{Opened: time.Unix(1_800_000_000, 0).UTC(), Fetches: 2}
 	first := run(t, js, Options{Exclusive: true}).ready(t)
 	first.append(t, record("free", v1.StateBooting, 0), limited)
 	first.stop()

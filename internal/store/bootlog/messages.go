@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/session"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -194,7 +194,7 @@ func appendString(b []byte, s string) []byte {
 }
 
 // appendWindow writes the use of a window; nil is 0.
-func appendWindow(b []byte, w *snapshot.Window) []byte {
+func appendWindow(b []byte, w *model.Window) []byte {
 	if w == nil {
 		return append(b, 0)
 	}
@@ -251,7 +251,7 @@ func (r *reader) record() (rec Record) {
 	} {
 		*s = r.str()
 	}
-	p.State = snapshot.StateOf(p.State)
+	p.State = model.StateOf(p.State)
 	for _, t := range [...]*time.Time{&p.Seen, &p.Script, &p.Boot} {
 		*t = r.time()
 	}
@@ -260,11 +260,11 @@ func (r *reader) record() (rec Record) {
 	return rec
 }
 
-func (r *reader) window() *snapshot.Window {
+func (r *reader) window() *model.Window {
 	if r.uvarint() == 0 {
 		return nil
 	}
-	w := &snapshot.Window{Opened: r.time(), Closed: r.time(), Token: r.time(), Fetches: r.varint(), Boot: r.varint()}
+	w := &model.Window{Opened: r.time(), Closed: r.time(), Token: r.time(), Fetches: r.varint(), Boot: r.varint()}
 	w.First, _ = netip.ParseAddr(r.str()) // "" is none
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		if client, err := netip.ParseAddr(r.str()); err == nil {

@@ -9,21 +9,21 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // TestFetchesAtTheSameMoment: as many configs are served as the host may receive, also where more
 // clients ask at the same moment, and each client after the first is noticed.
 func TestFetchesAtTheSameMoment(t *testing.T) {
 	tracker := New(Options{})
-	host := &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u", Created: time.Now()}
+	host := &model.Host{Ref: model.Ref{Namespace: "g10", Name: "server1"}, UID: "u", Created: time.Now()}
 	var served, refused, second atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
 			client := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
 			req := &decide.Request{At: time.Now(), Caller: identity.Caller{Addr: client}}
-			notice, closed := tracker.Fetch(req, host, snapshot.Limits{MaxFetches: 20})
+			notice, closed := tracker.Fetch(req, host, model.Limits{MaxFetches: 20})
 			switch {
 			case closed == "":
 				served.Add(1)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/bootlog"
-	"glowplug/internal/store/snapshot"
 )
 
 // fewMachines is the number of machines up to which none is forgotten.
@@ -15,11 +15,11 @@ const fewMachines = 1 << 14
 
 // Machine is the known state of a host.
 type Machine struct {
-	Ref snapshot.Ref
+	Ref model.Ref
 	UID string
 	// Progress is the state of its boot. Its Position is that of the newest record of the
 	// boot log that is included.
-	Progress snapshot.Progress
+	Progress model.Progress
 	// Logged is true where the part of Progress that decides the next boot is in the boot
 	// log.
 	Logged bool
@@ -27,7 +27,7 @@ type Machine struct {
 	// position of the boot log says so where the step changes only the time and the config.
 	Stepped bool
 	// Config is the config that the machine was given last, and Hash that of its bytes.
-	Config snapshot.Ref
+	Config model.Ref
 	Hash   string
 	// after is the newest position that was known when Progress was made.
 	after uint64
@@ -77,7 +77,7 @@ func (m *machine) resolve(err error) {
 }
 
 // Merge returns the state of the machine by memory and by its status.
-func (m *Machine) Merge(status snapshot.Progress) snapshot.Progress {
+func (m *Machine) Merge(status model.Progress) model.Progress {
 	p := m.Progress
 	switch {
 	case m.Logged:
@@ -99,7 +99,7 @@ func (m *Machine) Merge(status snapshot.Progress) snapshot.Progress {
 
 // knownLocked returns what is known of a host, or nil. Another object of the same name does
 // not count.
-func (t *Tracker) knownLocked(ref snapshot.Ref, uid string) *machine {
+func (t *Tracker) knownLocked(ref model.Ref, uid string) *machine {
 	if m := t.machines[ref]; m != nil && m.UID == uid {
 		return m
 	}
@@ -107,7 +107,7 @@ func (t *Tracker) knownLocked(ref snapshot.Ref, uid string) *machine {
 }
 
 // machineLocked returns what is known of a host, and adds it where nothing is.
-func (t *Tracker) machineLocked(h *snapshot.Host) *machine {
+func (t *Tracker) machineLocked(h *model.Host) *machine {
 	if m := t.knownLocked(h.Ref, h.UID); m != nil {
 		return m
 	}
@@ -136,7 +136,7 @@ func (t *Tracker) dropLocked(m *machine) {
 
 // forgetLocked drops the machines whose status is up to date.
 func (t *Tracker) forgetLocked() {
-	maps.DeleteFunc(t.machines, func(_ snapshot.Ref, m *machine) bool {
+	maps.DeleteFunc(t.machines, func(_ model.Ref, m *machine) bool {
 		return m.Logged && m.oldest == 0 && !m.queued && !m.unwritten
 	})
 	t.limit = max(fewMachines, 2*len(t.machines))
@@ -146,10 +146,10 @@ func (t *Tracker) forgetLocked() {
 var ErrGone = errors.New("the host is gone")
 
 // Unwritten returns the hosts whose status is not up to date.
-func (t *Tracker) Unwritten() []snapshot.Ref {
+func (t *Tracker) Unwritten() []model.Ref {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var refs []snapshot.Ref
+	var refs []model.Ref
 	for ref, m := range t.machines {
 		if m.unwritten {
 			refs = append(refs, ref)
@@ -159,7 +159,7 @@ func (t *Tracker) Unwritten() []snapshot.Ref {
 }
 
 // IsUnwritten reports whether the status of a host is not up to date.
-func (t *Tracker) IsUnwritten(ref snapshot.Ref) bool {
+func (t *Tracker) IsUnwritten(ref model.Ref) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.machines[ref]
@@ -168,7 +168,7 @@ func (t *Tracker) IsUnwritten(ref snapshot.Ref) bool {
 
 // BeginWrite returns the state of a host whose status is not up to date. EndWrite ends the
 // write of that status.
-func (t *Tracker) BeginWrite(ref snapshot.Ref) (m Machine, isUnwritten bool) {
+func (t *Tracker) BeginWrite(ref model.Ref) (m Machine, isUnwritten bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.machines[ref]
@@ -201,7 +201,7 @@ func (t *Tracker) EndWrite(written *Machine, err error) {
 func (t *Tracker) Apply(batch bootlog.Batch) {
 	// The snapshot is read before the lock is taken: the requests of machines wait for the
 	// lock.
-	current := make([]*snapshot.Host, len(batch.Records))
+	current := make([]*model.Host, len(batch.Records))
 	if !batch.Own && t.opts.Host != nil {
 		for i := range batch.Records {
 			current[i] = t.opts.Host(batch.Records[i].Host)
@@ -211,7 +211,7 @@ func (t *Tracker) Apply(batch bootlog.Batch) {
 	if batch.Live && !batch.Own {
 		pause = otherGrace
 	}
-	changed := make([]snapshot.Ref, 0, len(batch.Records))
+	changed := make([]model.Ref, 0, len(batch.Records))
 	t.mu.Lock()
 	t.applied = max(t.applied, batch.Sequence)
 	for i := range batch.Records {
@@ -220,20 +220,16 @@ func (t *Tracker) Apply(batch bootlog.Batch) {
 			changed = append(changed, m.Ref)
 		}
 	}
-	statuses := t.statuses
 	t.mu.Unlock()
-	if statuses == nil {
-		return
-	}
 	for _, ref := range changed {
-		statuses.Changed(ref, pause)
+		t.due.Publish(Due{ref, pause})
 	}
 }
 
 // applyLocked merges a record into the state of its machine. isNew is false where the host
 // is gone, or its status includes the record.
 func (t *Tracker) applyLocked(
-	r *bootlog.Record, current *snapshot.Host, batch bootlog.Batch,
+	r *bootlog.Record, current *model.Host, batch bootlog.Batch,
 ) (m *machine, isNew bool) {
 	if m = t.knownLocked(r.Host, r.UID); m == nil {
 		if batch.Own || current != nil && current.UID != r.UID {

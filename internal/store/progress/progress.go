@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
+	"glowplug/internal/feed"
 )
 
 // seenPause is the pause before a status is written that has a new lastSeen alone.
@@ -31,13 +32,13 @@ const (
 
 // Recorder records the events of boots.
 type Recorder interface {
-	RecordStep(host snapshot.Ref, uid, reason, message string)
+	RecordStep(host model.Ref, uid, reason, message string)
 }
 
-// Statuses is the writer of statuses. Changed has it write one after a pause; it must not
-// block.
-type Statuses interface {
-	Changed(host snapshot.Ref, pause time.Duration)
+// Due is a host whose status has to be written after a pause. Without a name it is all hosts that Unwritten returns.
+type Due struct {
+	Host  model.Ref
+	Pause time.Duration
 }
 
 // Options are the parts of a Tracker.
@@ -46,7 +47,7 @@ type Options struct {
 	Events Recorder
 	// Host returns a host as the snapshot has it, nil where it has none; nil: it is
 	// not asked.
-	Host func(snapshot.Ref) *snapshot.Host
+	Host func(model.Ref) *model.Host
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 }
@@ -58,11 +59,12 @@ type Tracker struct {
 	// wake holds one: something may have to be written into the boot log.
 	wake chan struct{}
 
-	mu       sync.Mutex
-	log      Log      // nil before Run
-	statuses Statuses // nil while Run does not run
+	due *feed.Feed[Due]
+
+	mu  sync.Mutex
+	log Log // nil before Run
 	// machines are the hosts that have done something since the start.
-	machines map[snapshot.Ref]*machine
+	machines map[model.Ref]*machine
 	// limit is the number of machines at which some are forgotten.
 	limit int
 	// unlogged are the machines whose state is not in the boot log yet, in order.
@@ -82,12 +84,16 @@ type Tracker struct {
 func New(opts Options) *Tracker {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return &Tracker{
-		opts: opts, wake: make(chan struct{}, 1), machines: make(map[snapshot.Ref]*machine), limit: fewMachines,
+		opts: opts, due: feed.New(Due{}),
+		wake: make(chan struct{}, 1), machines: make(map[model.Ref]*machine), limit: fewMachines,
 	}
 }
 
+// Subscribe returns a subscription to the hosts whose status has to be written.
+func (t *Tracker) Subscribe() *feed.Subscription[Due] { return t.due.Subscribe() }
+
 // Progress returns the state of a host's boot, which may be newer than its status.
-func (t *Tracker) Progress(h *snapshot.Host) snapshot.Progress {
+func (t *Tracker) Progress(h *model.Host) model.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m := t.knownLocked(h.Ref, h.UID); m != nil {
@@ -106,7 +112,7 @@ func (t *Tracker) Storm() bool {
 // ScriptServed notes that a host was given a script, which what names in the event: the
 // script that boots its image, or one of its own. again is true where the machine has
 // asked before in this boot.
-func (t *Tracker) ScriptServed(host *snapshot.Host, what string, again bool) {
+func (t *Tracker) ScriptServed(host *model.Host, what string, again bool) {
 	step := decide.ImageStep
 	if again {
 		step = decide.AgainStep
@@ -116,34 +122,34 @@ func (t *Tracker) ScriptServed(host *snapshot.Host, what string, again bool) {
 }
 
 // LocalBoot notes that a host was given the script that boots its disk.
-func (t *Tracker) LocalBoot(host *snapshot.Host, why string) {
+func (t *Tracker) LocalBoot(host *model.Host, why string) {
 	t.advance(host, decide.DiskStep)
 	t.record(host, ReasonLocalBoot, "given the script that boots the disk: "+why)
 }
 
 // Failed notes that a host was shown why it cannot boot: a notice says the same.
-func (t *Tracker) Failed(host *snapshot.Host) { t.advance(host, decide.FailStep) }
+func (t *Tracker) Failed(host *model.Host) { t.advance(host, decide.FailStep) }
 
 // TargetLogin notes that a host has logged in to the target of an image. iPXE does so
 // twice a boot, and the machine's system once more: that is one event.
-func (t *Tracker) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string) {
+func (t *Tracker) TargetLogin(host *model.Host, image model.Ref, initiator string) {
 	t.recordOnce(host, loggedIn, ReasonTargetLogin,
 		"logged in to the target of image "+image.String()+" as "+initiator)
 }
 
 // KernelRead notes that a host has begun to read the kernel of an image. Later reads of the
 // same boot are no events.
-func (t *Tracker) KernelRead(host *snapshot.Host, image snapshot.Ref, path string) {
+func (t *Tracker) KernelRead(host *model.Host, image model.Ref, path string) {
 	t.recordOnce(host, readKernel, ReasonKernelRead, "reads the kernel "+path+" of image "+image.String())
 }
 
 // InitrdRead is KernelRead for the initial RAM disk.
-func (t *Tracker) InitrdRead(host *snapshot.Host, image snapshot.Ref, path string) {
+func (t *Tracker) InitrdRead(host *model.Host, image model.Ref, path string) {
 	t.recordOnce(host, readInitrd, ReasonInitrdRead, "reads the initrd "+path+" of image "+image.String())
 }
 
 // Served notes that a host was given a config. Retries are no event.
-func (t *Tracker) Served(host *snapshot.Host, config *snapshot.Config) {
+func (t *Tracker) Served(host *model.Host, config *model.Config) {
 	if t.advanceWith(host, decide.ConfigStep, config) {
 		t.record(host, ReasonConfigServed, "given the config "+config.Ref.String()+", "+config.Hash)
 	}
@@ -151,7 +157,7 @@ func (t *Tracker) Served(host *snapshot.Host, config *snapshot.Config) {
 
 // Complete notes that a host has reported the end of its installation, and returns once
 // that is durable. After an error it may not be durable, and the machine has to repeat it.
-func (t *Tracker) Complete(ctx context.Context, host *snapshot.Host) error {
+func (t *Tracker) Complete(ctx context.Context, host *model.Host) error {
 	t.advance(host, decide.CompleteStep)
 	if err := t.awaitLogged(ctx, host); err != nil {
 		return err
@@ -161,14 +167,14 @@ func (t *Tracker) Complete(ctx context.Context, host *snapshot.Host) error {
 }
 
 // record makes an event of a host.
-func (t *Tracker) record(host *snapshot.Host, reason, message string) {
+func (t *Tracker) record(host *model.Host, reason, message string) {
 	if t.opts.Events != nil {
 		t.opts.Events.RecordStep(host.Ref, host.UID, reason, message)
 	}
 }
 
 // recordOnce makes an event, once in a boot.
-func (t *Tracker) recordOnce(host *snapshot.Host, event eventSet, reason, message string) {
+func (t *Tracker) recordOnce(host *model.Host, event eventSet, reason, message string) {
 	t.mu.Lock()
 	m := t.machineLocked(host)
 	isFirst := m.recorded&event == 0
@@ -179,12 +185,12 @@ func (t *Tracker) recordOnce(host *snapshot.Host, event eventSet, reason, messag
 	}
 }
 
-func (t *Tracker) advance(host *snapshot.Host, step decide.Step) { t.advanceWith(host, step, nil) }
+func (t *Tracker) advance(host *model.Host, step decide.Step) { t.advanceWith(host, step, nil) }
 
 // advanceWith applies a step to a host, at once in memory and soon in the boot log and its
 // status. config is the one that the host was given in this step, if any. The result is
 // false for a retry.
-func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *snapshot.Config) (isNew bool) {
+func (t *Tracker) advanceWith(host *model.Host, step decide.Step, config *model.Config) (isNew bool) {
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()
@@ -205,20 +211,19 @@ func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *sna
 	isSeen := !m.unwritten && !isChanged // a change is written into the status after the boot log
 	m.unwritten, m.Stepped = true, true
 	mustWake := isChanged && t.changedLocked(m, &before)
-	statuses := t.statuses
 	t.mu.Unlock()
 	if mustWake {
 		t.wakeWriter()
 	}
-	if isSeen && statuses != nil {
-		statuses.Changed(host.Ref, seenPause)
+	if isSeen {
+		t.due.Publish(Due{host.Ref, seenPause})
 	}
 	return isNew
 }
 
 // changedLocked queues the new progress of a machine for the boot log. It reports whether the writer
 // has to be woken.
-func (t *Tracker) changedLocked(m *machine, before *snapshot.Progress) (mustWake bool) {
+func (t *Tracker) changedLocked(m *machine, before *model.Progress) (mustWake bool) {
 	m.unwritten, m.Stepped, m.Logged, m.after = true, true, false, before.Position
 	mustWake = len(t.unlogged) == 0
 	t.enqueueLocked(m)

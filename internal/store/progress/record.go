@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/bootlog"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -50,7 +50,7 @@ type Log interface {
 var errClosed = errors.New("the server stops")
 
 // awaitLogged waits until the state of a host is in the boot log.
-func (t *Tracker) awaitLogged(ctx context.Context, host *snapshot.Host) error {
+func (t *Tracker) awaitLogged(ctx context.Context, host *model.Host) error {
 	t.mu.Lock()
 	m := t.knownLocked(host.Ref, host.UID)
 	if m == nil || m.Logged {
@@ -147,23 +147,17 @@ func (t *Tracker) writeRecords(ctx context.Context) (n int, err error) {
 	return 0, err
 }
 
-// Run writes states into the boot log until ctx ends, and calls statuses for the hosts whose
-// status has to be written. While the log is away, states wait. It is called once; Shutdown
+// Run writes states into the boot log until ctx ends. While the log is away, states wait. It is called once; Shutdown
 // writes the rest.
-func (t *Tracker) Run(ctx context.Context, log Log, statuses Statuses) {
+func (t *Tracker) Run(ctx context.Context, log Log) {
 	t.mu.Lock()
-	t.log, t.statuses = log, statuses
+	t.log = log
 	t.mu.Unlock()
-	for _, ref := range t.Unwritten() {
-		statuses.Changed(ref, 0)
-	}
+	t.due.Publish(Due{})
 	var trimming sync.WaitGroup
 	defer trimming.Wait()
 	trimming.Go(func() { t.trim(ctx) })
 	t.writeAll(ctx)
-	t.mu.Lock()
-	t.statuses = nil
-	t.mu.Unlock()
 }
 
 // writeAll writes states until ctx ends.

@@ -12,9 +12,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore/kvtest"
-	"glowplug/internal/store/snapshot"
 )
 
 // memoryLog is a boot log in memory, which can be away.
@@ -67,16 +67,11 @@ type steps struct {
 	n  map[string]int
 }
 
-func (s *steps) RecordStep(host snapshot.Ref, _, reason, _ string) {
+func (s *steps) RecordStep(host model.Ref, _, reason, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n[reason+" "+host.String()]++
 }
-
-// idleStatuses writes no status.
-type idleStatuses struct{}
-
-func (idleStatuses) Changed(snapshot.Ref, time.Duration) {}
 
 // rig is a running tracker over a log in memory, in a bubble of its own time.
 type rig struct {
@@ -92,16 +87,16 @@ func newRig(t *testing.T) *rig {
 	r.log.applied = r.Apply
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { r.Run(ctx, r.log, idleStatuses{}) })
+	running.Go(func() { r.Run(ctx, r.log) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return r
 }
 
-func (r *rig) add(name string) *snapshot.Host {
-	return &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name}
+func (r *rig) add(name string) *model.Host {
+	return &model.Host{Ref: model.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name}
 }
 
-var config = &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
+var config = &model.Config{Ref: model.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
 
 // TestCompleteIsDurable: a boot-complete is answered once the boot log has it, and
 // refused while the log is away; the machine's state is right meanwhile.
@@ -151,14 +146,14 @@ func TestOtherServerKnows(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { log.Run(ctx, js) })
-		running.Go(func() { tracker.Run(ctx, log, idleStatuses{}) })
+		running.Go(func() { tracker.Run(ctx, log) })
 		t.Cleanup(func() { cancel(); running.Wait() })
 		eventuallyReady(t, log)
 		return tracker
 	}
 	a, b := start(), start()
 	for i := range 50 {
-		host := &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: fmt.Sprint("h", i)}, UID: "u"}
+		host := &model.Host{Ref: model.Ref{Namespace: "g10", Name: fmt.Sprint("h", i)}, UID: "u"}
 		if err := a.Complete(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/domain/model"
 )
 
 // BenchmarkRender is a request of a known host for a template of 5 KB that has been
@@ -20,7 +20,7 @@ func BenchmarkRender(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			c := New(Options{})
 			defer c.Close()
-			hosts := make([]*snapshot.Host, bench.hosts)
+			hosts := make([]*model.Host, bench.hosts)
 			for n := range hosts {
 				h := node(n)
 				h.UID, h.Labels = strings.Repeat("0", 30)+h.Name, map[string]string{"role": "worker", "rack": "r1"}

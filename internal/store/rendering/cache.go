@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
@@ -37,7 +38,7 @@ const (
 )
 
 // Ref names an object.
-type Ref = snapshot.Ref
+type Ref = model.Ref
 
 // Result is a template rendered and compiled for one machine. It is immutable.
 type Result struct {
@@ -55,7 +56,7 @@ type Result struct {
 	Secrets []template.SecretKey
 
 	// stack are its layers; nil without layers.
-	stack *snapshot.Stack
+	stack *model.Stack
 }
 
 // Options are the parts of a Cache.
@@ -131,8 +132,8 @@ func (c *Cache) Busy() bool {
 }
 
 // Render implements decide.Renderer. Only results with placeholders for the values of Secrets are cached.
-func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
-	*snapshot.Config, *fault.Error) {
+func (c *Cache) Render(config *model.Config, host *model.Host, facts *template.Facts, asker decide.Asker) (
+	*model.Config, *fault.Error) {
 	masked, failure := c.masked(config, host, facts, asker)
 	if failure != nil || len(masked.Secrets) == 0 {
 		return masked, failure
@@ -158,8 +159,8 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 }
 
 // masked renders a template with placeholders for the values of Secrets.
-func (c *Cache) masked(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
-	*snapshot.Config, *fault.Error) {
+func (c *Cache) masked(config *model.Config, host *model.Host, facts *template.Facts, asker decide.Asker) (
+	*model.Config, *fault.Error) {
 	machine, task := machineOf(config, host, facts), c.Task(config)
 	own := facts == nil // the host makes no claim that changes its facts
 	if own {
@@ -189,7 +190,7 @@ func (c *Cache) masked(config *snapshot.Config, host *snapshot.Host, facts *temp
 }
 
 // reasonOf returns why a result has no artifact.
-func reasonOf(config *snapshot.Config, result *Result) string {
+func reasonOf(config *model.Config, result *Result) string {
 	if config.Confidential { // it quotes the source, and explain shows it to every viewer
 		return "the reason is confidential"
 	}
@@ -197,12 +198,12 @@ func reasonOf(config *snapshot.Config, result *Result) string {
 }
 
 // unrenderable returns the fault of a template whose rendering fails.
-func unrenderable(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, reason string) *fault.Error {
+func unrenderable(config *model.Config, host *model.Host, facts *template.Facts, reason string) *fault.Error {
 	return fault.New(fault.Unavailable, nameOf(config)+" cannot be rendered for "+describe(host, facts)+": "+reason)
 }
 
 // nameOf names a template in a sentence.
-func nameOf(config *snapshot.Config) string { return "config " + config.Ref.String() + ", a template," }
+func nameOf(config *model.Config) string { return "config " + config.Ref.String() + ", a template," }
 
 // waiter is for whom a rendering is, with the sources of a stranger.
 type waiter struct {
@@ -211,7 +212,7 @@ type waiter struct {
 }
 
 // waiterOf returns who asks.
-func waiterOf(host *snapshot.Host, asker *decide.Asker) waiter {
+func waiterOf(host *model.Host, asker *decide.Asker) waiter {
 	switch {
 	case asker.Last:
 		return waiter{class: forViewer}
@@ -222,7 +223,7 @@ func waiterOf(host *snapshot.Host, asker *decide.Asker) waiter {
 }
 
 // unrendered returns the fault of a template that was not rendered.
-func unrendered(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, err error) *fault.Error {
+func unrendered(config *model.Config, host *model.Host, facts *template.Facts, err error) *fault.Error {
 	if errors.Is(err, errTooMany) {
 		return fault.New(fault.Unavailable, nameOf(config)+" is not rendered for "+describe(host, facts)+
 			" while too many machines wait that are no known hosts; ask again in a moment")
@@ -233,7 +234,7 @@ func unrendered(config *snapshot.Config, host *snapshot.Host, facts *template.Fa
 
 // Earlier returns the last rendering with which a host can be served while the newest version of
 // a template cannot be rendered for it; nil: there is none.
-func (c *Cache) Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
+func (c *Cache) Earlier(config *model.Config, host *model.Host) *model.Config {
 	if e := c.entryOf(machineOf(config, host, nil)); e != nil && e.good != nil {
 		return servedConfig(config, e.good, true)
 	}
@@ -242,7 +243,7 @@ func (c *Cache) Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.
 
 // Failure returns why the newest version of a template cannot be rendered for a host; "": it can. known is false
 // where it has not been rendered yet.
-func (c *Cache) Failure(config *snapshot.Config, host *snapshot.Host) (reason string, known bool) {
+func (c *Cache) Failure(config *model.Config, host *model.Host) (reason string, known bool) {
 	e := c.entryOf(machineOf(config, host, nil))
 	if e == nil {
 		return "", false
@@ -258,7 +259,7 @@ func (c *Cache) Failure(config *snapshot.Config, host *snapshot.Host) (reason st
 
 // RenderAhead renders a template for a host that has not asked for it. The result is nil
 // where the cache was closed or ctx has ended.
-func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host) *Result {
+func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *model.Host) *Result {
 	result, _ := c.result(ctx, nil, task, machineOf(task.config, host, nil), host.Facts(), waiter{class: forHost})
 	return result
 }
@@ -371,7 +372,7 @@ func (c *Cache) begin(sources []source) error {
 }
 
 // describe names a machine in a sentence.
-func describe(host *snapshot.Host, facts *template.Facts) string {
+func describe(host *model.Host, facts *template.Facts) string {
 	switch {
 	case host != nil:
 		return "host " + host.Ref.String()
@@ -390,7 +391,7 @@ func (c *Cache) resultsOf(machine machine) *results {
 }
 
 // servedConfig returns a config with a result in place of its template.
-func servedConfig(config *snapshot.Config, r *Result, stale bool) *snapshot.Config {
+func servedConfig(config *model.Config, r *Result, stale bool) *model.Config {
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion

@@ -13,29 +13,29 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 	"glowplug/internal/testkit"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // kickstart is a template as the inventory has it.
-func kickstart(source string) *snapshot.Config {
+func kickstart(source string) *model.Config {
 	artifact, found := compile.Compile(compile.Source{
 		Type: compile.TypeKickstart, Format: compile.FormatKickstart, Config: source, Template: true,
 	})
 	if artifact == nil {
 		panic(found.Summary())
 	}
-	return &snapshot.Config{
+	return &model.Config{
 		Ref: Ref{Namespace: "a", Name: "ks"}, UID: "1", Type: compile.TypeKickstart, Format: compile.FormatKickstart,
 		Artifact: artifact.Bytes, Hash: artifact.Hash, Template: true,
 	}
 }
 
-func node(n int) *snapshot.Host {
-	return &snapshot.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprintf("node-%d", n)}, UID: fmt.Sprint(n)}
+func node(n int) *model.Host {
+	return &model.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprintf("node-%d", n)}, UID: fmt.Sprint(n)}
 }
 
 func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
@@ -82,7 +82,7 @@ func TestATemplateHasTheURLOfItsServer(t *testing.T) {
 		c := New(Options{Server: url, Secret: func(_, _, _ string) (string, error) { return "", nil }})
 		defer c.Close()
 		for name, machine := range map[string]struct {
-			host  *snapshot.Host
+			host  *model.Host
 			facts *template.Facts
 		}{
 			"a host": {h, nil}, "a host with a role": {h, ofRole}, "an unknown machine": {nil, &template.Facts{IP: "10.0.0.9"}},
@@ -110,7 +110,7 @@ func TestATemplateHasTheURLOfItsServer(t *testing.T) {
 
 func TestTenThousandHostsFit(t *testing.T) {
 	r := newResults(maxHostBytes)
-	config := &snapshot.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
+	config := &model.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
 	job := &Task{config: config, Source: config.Hash}
 	for n := range 10_000 {
 		h := node(n)

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // resultBytes is approximately the memory of a result without its artifact and its texts.
@@ -37,7 +37,7 @@ type machine struct {
 }
 
 // machineOf returns the machine of a request. facts are nil where they are the host's own.
-func machineOf(config *snapshot.Config, host *snapshot.Host, facts *template.Facts) machine {
+func machineOf(config *model.Config, host *model.Host, facts *template.Facts) machine {
 	m := machine{config: config.Ref, configUID: config.UID, typ: config.Type}
 	switch {
 	case host == nil:
@@ -63,13 +63,13 @@ type entry struct {
 // answer is the served config for the objects of a request. While these objects do not
 // change, the facts of the host need not be hashed again.
 type answer struct {
-	config, served *snapshot.Config
-	host           *snapshot.Host
+	config, served *model.Config
+	host           *model.Host
 }
 
 // lastAnswer returns the config of the last answer if it was for the same template, layers
 // and host; nil otherwise.
-func (e *entry) lastAnswer(task *Task, host *snapshot.Host) *snapshot.Config {
+func (e *entry) lastAnswer(task *Task, host *model.Host) *model.Config {
 	if e == nil || e.version.source != task.Source {
 		return nil
 	}

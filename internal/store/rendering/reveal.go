@@ -6,12 +6,12 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // valueOf returns the value of a Secret in the namespace of a config. Its error quotes the name and the key.
-func (c *Cache) valueOf(config *snapshot.Config, name, key string) (string, error) {
+func (c *Cache) valueOf(config *model.Config, name, key string) (string, error) {
 	if c.opts.Secret == nil {
 		return "", errors.New("there are no Secrets here")
 	}
@@ -20,7 +20,7 @@ func (c *Cache) valueOf(config *snapshot.Config, name, key string) (string, erro
 
 // MissingSecret returns the reason why one of the values of Secrets cannot be served in a rendering of a
 // config; nil: all of them can.
-func (c *Cache) MissingSecret(config *snapshot.Config, named []template.SecretKey) error {
+func (c *Cache) MissingSecret(config *model.Config, named []template.SecretKey) error {
 	for _, s := range named {
 		if _, err := c.valueOf(config, s.Name, s.Key); err != nil {
 			return err
@@ -33,8 +33,8 @@ func (c *Cache) MissingSecret(config *snapshot.Config, named []template.SecretKe
 // there. The result is for the machine alone: it is not cached, and its hash is that of the masked rendering. The
 // reason why there is none is not the message of the failure, which may quote a value. So may the name of a Secret
 // that the masked rendering does not have.
-func (c *Cache) reveal(masked, config *snapshot.Config, host *snapshot.Host, facts *template.Facts,
-	asker decide.Asker) (out *snapshot.Config, reason string, failure *fault.Error) {
+func (c *Cache) reveal(masked, config *model.Config, host *model.Host, facts *template.Facts,
+	asker decide.Asker) (out *model.Config, reason string, failure *fault.Error) {
 	isMissing := false
 	with := *facts
 	with.Secret = func(name, key string) (string, error) {

@@ -12,12 +12,12 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // butaneTemplate is a Butane template as the inventory has it.
-func butaneTemplate(source string) *snapshot.Config {
+func butaneTemplate(source string) *model.Config {
 	config := kickstart(source)
 	config.Type, config.Format = compile.TypeIgnition, compile.FormatButane
 	return config

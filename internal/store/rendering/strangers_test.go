@@ -20,6 +20,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
@@ -311,7 +312,7 @@ func TestHostsThatAskGoBeforeABacklog(t *testing.T) {
 		var others sync.WaitGroup
 		others.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				h := &snapshot.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprint("ahead-", n)}}
+				h := &model.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprint("ahead-", n)}}
 				c.cache.RenderAhead(ctx, &job, h)
 			}
 		})

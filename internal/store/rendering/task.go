@@ -6,13 +6,13 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/snapshot"
 )
 
 // Task is a template with its layers as they are now.
 type Task struct {
-	config *snapshot.Config
+	config *model.Config
 	// Source identifies the template and its layers by their hashes: the input of a
 	// rendering without the host.
 	Source string
@@ -25,7 +25,7 @@ type Task struct {
 }
 
 // Task finds the layers of a template.
-func (c *Cache) Task(config *snapshot.Config) Task {
+func (c *Cache) Task(config *model.Config) Task {
 	t := Task{config: config, Source: config.Hash}
 	if config.Installer != "" {
 		t.Source += " " + config.Installer
@@ -55,7 +55,7 @@ func (c *Cache) Task(config *snapshot.Config) Task {
 }
 
 // Version returns the version of the task's result for a host that claims nothing.
-func (t *Task) Version(host *snapshot.Host) Version { return t.version(host.Facts()) }
+func (t *Task) Version(host *model.Host) Version { return t.version(host.Facts()) }
 
 func (t *Task) version(facts *template.Facts) Version {
 	return Version{source: t.Source, format: t.config.Format, facts: facts.Key()}
@@ -79,7 +79,7 @@ func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
 	return &Result{
 		Artifact: laid.Artifact.Bytes, Hash: laid.Artifact.Hash, IgnitionVersion: laid.Artifact.IgnitionVersion,
 		Warnings: found.Warnings().Strings(),
-		stack:    &snapshot.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.Layers()},
+		stack:    &model.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.Layers()},
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 }
 
 // parse returns a config's template, or why it cannot be parsed.
-func (c *Cache) parse(config *snapshot.Config) (*compile.Template, string) {
+func (c *Cache) parse(config *model.Config) (*compile.Template, string) {
 	key := config.Format + " " + config.Installer + " " + config.Hash
 	c.mu.Lock()
 	t := c.parsed.get(key)

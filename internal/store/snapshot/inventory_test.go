@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/store/kvstore"
 )
@@ -60,7 +62,7 @@ func TestDecodeHost(t *testing.T) {
 		NICs:       []v1.NIC{{MAC: "ac1f.6b8a.a79d", IP: "fd00::1", Hostname: "server1-b"}, {MAC: "ac:1f:6b:8a:a7:9c"}},
 		SystemUUID: "4C4C4544-0042-3510-8056-B4C04F4E3132", BootSources: []string{"172.16.0.9/24"}, Image: "live",
 	}
-	h, err := decodeHost(item(t, 7, o), nil)
+	h, err := model.Hosts.Decode(model.Stored(item(t, 7, o)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,30 +84,13 @@ func TestDecodeHostDefaults(t *testing.T) {
 	} {
 		o := hostObject("g10", c.name, 0, 0, 0)
 		o.Spec.Hostname, o.Spec.Image = c.hostname, c.image
-		h, err := decodeHost(item(t, 1, o), newInterner())
+		h, err := model.Hosts.Decode(model.Stored(item(t, 1, o)), model.NewInterner())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(h.Hostnames, " ", h.Image); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
-	}
-}
-
-func TestDecodeConfig(t *testing.T) {
-	value := `{"metadata":{"uid":"u","generation":3,"labels":{"role":"x"},"creationTimestamp":"2026-01-01T00:00:00Z"},` +
-		`"spec":{"type":"ignition","config":"a\nb","selector":{"matchIPs":["10.0.0.0/8"]}},"status":{"errorMessage":"2:1: bad"},` +
-		`"compiled":{"artifact":"e30=","hash":"sha256:1","ignitionVersion":"3.4.0","generation":2}}`
-	c, err := decodeConfig(kvstore.Item{Key: "g10/c", Revision: 5, Value: []byte(value)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Ref != (Ref{Namespace: "g10", Name: "c"}) || c.Source != "a\nb" || string(c.Artifact) != "{}" ||
-		c.Hash != "sha256:1" ||
-		c.ETag != `"sha256:1"` || c.IgnitionVersion != "3.4.0" || !c.Stale || c.ErrorMessage != "2:1: bad" ||
-		c.Revision != 5 ||
-		c.rule.Role != "x" || len(c.rule.Selector.Prefixes) != 1 {
-		t.Errorf("%+v %+v", c, c.rule)
 	}
 }
 
@@ -167,54 +152,46 @@ func TestImages(t *testing.T) {
 	inv := New(Options{})
 	images := inv.Images()
 	i := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: "live"}}
-	config := func() Ref {
+	config := func() model.Ref {
 		v := inv.View()
-		if got := v.Image(Ref{Namespace: "g10", Name: "live"}); got != nil {
+		if got := v.Image(model.Ref{Namespace: "g10", Name: "live"}); got != nil {
 			return got.Config
 		}
-		return Ref{}
+		return model.Ref{}
 	}
 	i.Spec.IgnitionConfig = "c"
 	images.Load([]kvstore.Item{item(t, 1, i)})
-	if got := config(); got != (Ref{Namespace: "g10", Name: "c"}) {
+	if got := config(); got != (model.Ref{Namespace: "g10", Name: "c"}) {
 		t.Errorf("config %s", got)
 	}
 	i.Spec.IgnitionConfig = "g11/c"
 	images.Put(item(t, 2, i))
-	if got := config(); got != (Ref{Namespace: "g11", Name: "c"}) {
+	if got := config(); got != (model.Ref{Namespace: "g11", Name: "c"}) {
 		t.Errorf("config %s", got)
 	}
 	images.Delete("g10/live", 3)
-	if got := config(); got != (Ref{}) {
+	if got := config(); got != (model.Ref{}) {
 		t.Errorf("config %s of an image that is gone", got)
 	}
 }
 
 // TestAgainstScan compares all lookups with a plain look at every host, through
-// random changes and loads, and OnConflict with what ConflictsOf says.
+// random changes and loads.
 func TestAgainstScan(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		told := map[Ref][]Conflict{}
-		var inv *Inventory
-		inv = New(Options{OnConflict: func(c ConflictChange) {
-			inv.Stats() // the lock is free
-			if slices.Equal(told[c.Host.Ref], c.Conflicts) {
-				t.Errorf("told twice of %s %v", c.Host.Ref, c.Conflicts)
-			}
-			told[c.Host.Ref] = c.Conflicts
-		}})
+		inv := New(Options{})
 		observer := inv.Hosts()
-		live := map[Ref]*v1.BareMetalHost{}
+		live := map[model.Ref]*v1.BareMetalHost{}
 		for step := range 120 {
-			ref := Ref{Namespace: fmt.Sprint("ns", r.IntN(2)), Name: fmt.Sprint("h", r.IntN(8))}
+			ref := model.Ref{Namespace: fmt.Sprint("ns", r.IntN(2)), Name: fmt.Sprint("h", r.IntN(8))}
 			switch r.IntN(8) {
 			case 0:
 				var all []kvstore.Item
-				live = map[Ref]*v1.BareMetalHost{}
+				live = map[model.Ref]*v1.BareMetalHost{}
 				for range r.IntN(10) {
 					h := randomHost(r)
-					live[Ref{Namespace: h.Namespace, Name: h.Name}] = h
+					live[model.Ref{Namespace: h.Namespace, Name: h.Name}] = h
 				}
 				for _, h := range live {
 					all = append(all, item(t, uint64(step), h))
@@ -225,15 +202,10 @@ func TestAgainstScan(t *testing.T) {
 				observer.Delete(ref.String(), uint64(step))
 			default:
 				h := randomHost(r)
-				live[Ref{Namespace: h.Namespace, Name: h.Name}] = h
+				live[model.Ref{Namespace: h.Namespace, Name: h.Name}] = h
 				observer.Put(item(t, uint64(step), h))
 			}
-			for ref := range told {
-				if live[ref] == nil {
-					delete(told, ref) // a host that is gone is not told of
-				}
-			}
-			compare(t, inv, live, told)
+			compare(t, inv, live)
 			if t.Failed() {
 				t.Fatalf("seed %d step %d", seed, step)
 			}
@@ -253,25 +225,27 @@ func randomHost(r *rand.Rand) *v1.BareMetalHost {
 	return h
 }
 
-// compare checks every lookup and what was told of conflicts.
-func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told map[Ref][]Conflict) {
+// compare checks every lookup, and all conflicts.
+func compare(t *testing.T, inv *Inventory, live map[model.Ref]*v1.BareMetalHost) {
 	t.Helper()
-	var all []*Host
+	var all []*model.Host
 	for _, o := range live {
-		h, err := decodeHost(item(t, 1, o), nil)
+		h, err := model.Hosts.Decode(model.Stored(item(t, 1, o)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, h)
 	}
-	slices.SortFunc(all, (*Host).compare)
-	first := func(has func(*Host) bool) string {
+	slices.SortFunc(all, func(a, b *model.Host) int {
+		return cmp.Or(a.Created.Compare(b.Created), a.Ref.Compare(b.Ref))
+	})
+	first := func(has func(*model.Host) bool) string {
 		if i := slices.IndexFunc(all, has); i >= 0 {
 			return all[i].Ref.String()
 		}
 		return ""
 	}
-	check := func(what any, got *Host, want string) {
+	check := func(what any, got *model.Host, want string) {
 		t.Helper()
 		if got != nil && got.Ref.String() != want || got == nil && want != "" {
 			t.Errorf("%v finds %v, want %q", what, got, want)
@@ -279,18 +253,18 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 	}
 	v := inv.View()
 	for n := range 6 {
-		check(mac(n), v.HostByMAC(mac(n)), first(func(h *Host) bool { return slices.Contains(h.MACs, mac(n)) }))
-		check(addr(n), v.HostByIP(addr(n)), first(func(h *Host) bool { return slices.Contains(h.IPs, addr(n)) }))
+		check(mac(n), v.HostByMAC(mac(n)), first(func(h *model.Host) bool { return slices.Contains(h.MACs, mac(n)) }))
+		check(addr(n), v.HostByIP(addr(n)), first(func(h *model.Host) bool { return slices.Contains(h.IPs, addr(n)) }))
 		uuid := fmt.Sprintf("4c4c4544-0042-3510-8056-%012d", n)
-		check(uuid, v.HostByUUID(uuid), first(func(h *Host) bool { return h.UUID == uuid }))
+		check(uuid, v.HostByUUID(uuid), first(func(h *model.Host) bool { return h.UUID == uuid }))
 		for _, name := range []string{fmt.Sprint("h", n), fmt.Sprintf("h%d.lab0", n), fmt.Sprintf("h%d.lab9", n)} {
-			check(name, v.HostByHostname(name), first(func(h *Host) bool {
+			check(name, v.HostByHostname(name), first(func(h *model.Host) bool {
 				return slices.ContainsFunc(h.Hostnames, func(have string) bool { return match.SameHost(have, name) })
 			}))
 		}
 	}
 	for _, h := range all {
-		want := v.IsIsland(h.Namespace) && slices.ContainsFunc(all, func(o *Host) bool {
+		want := v.IsIsland(h.Namespace) && slices.ContainsFunc(all, func(o *model.Host) bool {
 			return o.Namespace != h.Namespace && v.IsIsland(o.Namespace) && sharesAddress(o, h)
 		})
 		if c, got := v.SharedByIslands(h); got != want || got && c.With.Namespace == h.Namespace {
@@ -300,10 +274,10 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 	conflicting := 0
 	for _, h := range all {
 		got := inv.View().ConflictsOf(live[h.Ref])
-		if !slices.Equal(got, told[h.Ref]) {
-			t.Errorf("told of %s %v, it has %v", h.Ref, told[h.Ref], got)
+		if stored := v.Conflicts(v.Host(h.Ref)); !slices.Equal(got, stored) {
+			t.Errorf("%s has the conflicts %v when it is stored, and %v before", h.Ref, stored, got)
 		}
-		has := slices.ContainsFunc(all, func(o *Host) bool { return o != h && shares(o, h) })
+		has := slices.ContainsFunc(all, func(o *model.Host) bool { return o != h && shares(o, h) })
 		if has != (len(got) > 0) {
 			t.Errorf("%s has conflicts %v, want %v", h.Ref, got, has)
 		}
@@ -316,9 +290,9 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 	}
 }
 
-func shares(a, b *Host) bool { return sharesAddress(a, b) || a.UUID != "" && a.UUID == b.UUID }
+func shares(a, b *model.Host) bool { return sharesAddress(a, b) || a.UUID != "" && a.UUID == b.UUID }
 
-func sharesAddress(a, b *Host) bool {
+func sharesAddress(a, b *model.Host) bool {
 	return slices.ContainsFunc(a.MACs, func(m netaddr.MAC) bool { return slices.Contains(b.MACs, m) }) ||
 		slices.ContainsFunc(a.IPs, func(ip netip.Addr) bool { return slices.Contains(b.IPs, ip) })
 }
@@ -349,24 +323,22 @@ func TestConflictText(t *testing.T) {
 
 // TestManyOfOneMAC stays bounded: a thousand cards with one factory address.
 func TestManyOfOneMAC(t *testing.T) {
-	calls := 0
-	inv := New(Options{OnConflict: func(c ConflictChange) {
-		if calls++; len(c.Conflicts) > maxOthers {
-			t.Errorf("%d conflicts named", len(c.Conflicts))
-		}
-	}})
+	inv := New(Options{})
 	observer := inv.Hosts()
 	for i := range 1000 {
 		observer.Put(item(t, uint64(i), hostObject("a", fmt.Sprintf("h%04d", i), 999-i, 1, 0)))
 	}
-	if calls > 1000+maxOthers*maxOthers*2 {
-		t.Errorf("%d changes told for 1000 hosts", calls)
+	v := inv.View()
+	for _, h := range v.Hosts() {
+		if n := len(v.Conflicts(h)); n != 8 {
+			t.Fatalf("%d conflicts named", n)
+		}
 	}
 }
 
 // TestConcurrent is for the race detector: readers beside a writer.
 func TestConcurrent(t *testing.T) {
-	inv := New(Options{OnConflict: func(ConflictChange) {}})
+	inv := New(Options{})
 	hosts, configs := inv.Hosts(), inv.Configs()
 	configs.Load(items(20, configItem))
 	var group sync.WaitGroup

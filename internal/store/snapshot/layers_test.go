@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -36,7 +37,7 @@ func layeredItem(t *testing.T, namespace, name, phase string, layers ...string) 
 }
 
 func TestDecodeLayers(t *testing.T) {
-	c, err := decodeConfig(layeredItem(t, "a", "x", v1.PhaseError, "l1", "l2"), nil)
+	c, err := model.Configs.Decode(model.Stored(layeredItem(t, "a", "x", v1.PhaseError, "l1", "l2")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,33 +50,41 @@ func TestDecodeLayers(t *testing.T) {
 	if !c.Failing || !c.Stale || !c.Unjudged || c.Pending {
 		t.Errorf("%+v", c)
 	}
-	if plain, err := decodeConfig(layeredItem(t, "a", "x", v1.PhaseReady), nil); err != nil || plain.Stack != nil ||
+	if plain, err := model.Configs.Decode(model.Stored(layeredItem(t, "a", "x", v1.PhaseReady)), nil); err != nil || plain.Stack != nil ||
 		plain.Failing || plain.Stale {
 		t.Errorf("%v %+v", err, plain)
 	}
 }
 
-func TestAboveAndFollowers(t *testing.T) {
+func TestAboveAndChanges(t *testing.T) {
 	inv := New(Options{})
 	configs := inv.Configs()
-	var told []string
-	follow := func(old, now *Config) {
-		switch {
-		case old == nil:
-			told = append(told, "+"+now.Name)
-		case now == nil:
-			told = append(told, "-"+old.Name)
-		default:
-			told = append(told, now.Name)
+	subscription := inv.Subscribe()
+	changes := func() (told []string) {
+		for _, change := range subscription.Take() {
+			old, now := change.OldConfig, change.Config
+			switch {
+			case change.Reload:
+				for _, c := range inv.View().UnsureConfigs() {
+					told = append(told, "+"+c.Name)
+				}
+			case old == nil:
+				told = append(told, "+"+now.Name)
+			case now == nil:
+				told = append(told, "-"+old.Name)
+			default:
+				told = append(told, now.Name)
+			}
 		}
+		slices.Sort(told)
+		return told
 	}
 	configs.Load([]kvstore.Item{layeredItem(t, "a", "base", v1.PhaseReady), layeredItem(t, "a", "x", v1.PhaseReady, "base",
 		"gone"), layeredItem(t, "b", "x", v1.PhaseReady, "base")})
-	inv.FollowConfigs(follow)
 	above := func(namespace, name string) string {
 		v := inv.View()
 		var names []string
-		for _, c := range v.Above(Ref{Namespace: namespace, Name: name}) {
+		for _, c := range v.Above(model.Ref{Namespace: namespace, Name: name}) {
 			names = append(names, c.Ref.String())
 		}
 		slices.Sort(names)
@@ -84,12 +93,11 @@ func TestAboveAndFollowers(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		got := fmt.Sprintf("base: %s, gone: %s, other: %s; told %s", above("a", "base"), above("a", "gone"),
-			above("a", "other"), strings.Join(told, " "))
-		if told = nil; got != want {
+			above("a", "other"), strings.Join(changes(), " "))
+		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	slices.Sort(told)
 	check("base: a/x, gone: a/x, other: ; told +x +x")
 	configs.Put(layeredItem(t, "a", "y", v1.PhaseReady, "base", "other"))
 	check("base: a/x a/y, gone: a/x, other: a/y; told +y")
@@ -103,7 +111,4 @@ func TestAboveAndFollowers(t *testing.T) {
 	configs.Load([]kvstore.Item{layeredItem(t, "a", "z", v1.PhaseReady, "other"), layeredItem(t, "a", "base",
 		v1.PhaseReady)})
 	check("base: , gone: , other: a/z; told +z")
-	if inv.View().configs.above.Len() != 1 {
-		t.Errorf("%d layers are kept", inv.View().configs.above.Len())
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -91,7 +92,7 @@ func BenchmarkUpdateServed(b *testing.B) {
 			case <-done:
 				return
 			default:
-				inv.View().Host(refOf(all[i%len(all)].Key))
+				inv.View().Host(model.Stored{Key: all[i%len(all)].Key}.Ref())
 			}
 		}
 	})
@@ -101,7 +102,7 @@ func BenchmarkUpdateServed(b *testing.B) {
 		update.Revision = uint64(len(all) + i)
 		began := time.Now()
 		hosts.Put(update)
-		if inv.View().Host(refOf(update.Key)).Revision != update.Revision {
+		if inv.View().Host(model.Stored{Key: update.Key}.Ref()).Revision != update.Revision {
 			b.Fatal("an update that was put is not served")
 		}
 		took = append(took, time.Since(began))
@@ -116,11 +117,11 @@ func BenchmarkUpdateServed(b *testing.B) {
 func BenchmarkDecode(b *testing.B) {
 	host, config := hostItem(1), configItem(1)
 	b.Run("host", func(b *testing.B) {
-		in := newInterner()
+		in := model.NewInterner()
 		b.ReportAllocs()
 		b.SetBytes(int64(len(host.Value)))
 		for b.Loop() {
-			if _, err := decodeHost(host, in); err != nil {
+			if _, err := model.Hosts.Decode(model.Stored(host), in); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -129,7 +130,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(config.Value)))
 		for b.Loop() {
-			if _, err := decodeConfig(config, nil); err != nil {
+			if _, err := model.Configs.Decode(model.Stored(config), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -40,7 +41,7 @@ func TestAViewWithinAViewDoesNotWait(t *testing.T) {
 func TestAViewDoesNotWaitForAWriter(t *testing.T) {
 	inv := New(Options{})
 	viewed := make(chan struct{})
-	inv.update(func(*state) {
+	inv.update(func(v model.View) model.View {
 		go func() {
 			defer close(viewed)
 			inv.View()
@@ -50,6 +51,7 @@ func TestAViewDoesNotWaitForAWriter(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Error("a View waits for a writer")
 		}
+		return v
 	})
 	<-viewed
 }
@@ -81,14 +83,14 @@ func TestAViewStaysAsItIs(t *testing.T) {
 			}
 		}
 	})
-	picture := func(v View) string {
+	picture := func(v model.View) string {
 		var lines []string
 		for _, h := range v.Hosts() {
 			byMAC, byIP := v.HostByMAC(h.MACs[0]), v.HostByIP(h.IPs[0])
 			lines = append(lines, fmt.Sprint(h.Ref, h.Revision, byMAC.Ref, byIP.Ref, v.Host(h.Ref) == h))
 		}
 		for _, r := range v.Rules() {
-			lines = append(lines, fmt.Sprint(r.Ref, v.Config(r.Ref).Revision, v.Config(r.Ref).rule == r))
+			lines = append(lines, fmt.Sprint(r.Ref, v.Config(r.Ref).Revision, r.Config == v.Config(r.Ref)))
 		}
 		slices.Sort(lines)
 		return strings.Join(lines, "\n")

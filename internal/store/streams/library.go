@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/feed"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -51,26 +52,25 @@ func older(a, b *Stored) int {
 // Library is the releases of all streams, as the bucket has them. It is safe for
 // concurrent use; the releases that it returns must not be changed.
 type Library struct {
-	log      *slog.Logger
-	mu       sync.RWMutex
-	byName   map[string]*Stored
-	current  map[string]*Stored // by stream
-	watchers []func(stream string)
+	log     *slog.Logger
+	changes *feed.Feed[string]
+	mu      sync.RWMutex
+	byName  map[string]*Stored
+	current map[string]*Stored // by stream
 }
 
 // NewLibrary makes a Library, which is filled through its Observer. log takes what
 // cannot be read; nil discards it.
 func NewLibrary(log *slog.Logger) *Library {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	return &Library{log: log, byName: map[string]*Stored{}, current: map[string]*Stored{}}
+	return &Library{log: log, changes: feed.New(""), byName: map[string]*Stored{}, current: map[string]*Stored{}}
 }
 
-// Changed has f called, with the stream's name, whenever another release of a
-// stream becomes current, what is known of the current one changes, or which one is
-// current is not yet written in the releases' status; after a load for every stream.
-// A change may be reported twice. f is called outside locks, one call at a time, and must
-// not block. Changed is called before the store runs.
-func (l *Library) Changed(f func(stream string)) { l.watchers = append(l.watchers, f) }
+// Subscribe returns a subscription to the names of streams of which another release becomes
+// current, what is known of the current one changes, or which one is current is not yet written
+// in the releases' status; after a load every stream. "" is all streams. A change may be
+// published twice.
+func (l *Library) Subscribe() *feed.Subscription[string] { return l.changes.Subscribe() }
 
 // Current is the current release of a stream; nil: there is no such stream.
 func (l *Library) Current(stream string) *Stored {
@@ -229,9 +229,7 @@ func same(a, b *Stored) bool {
 
 func (l *Library) notify(streams []string) {
 	for _, stream := range streams {
-		for _, f := range l.watchers {
-			f(stream)
-		}
+		l.changes.Publish(stream)
 	}
 }
 

@@ -1,9 +1,9 @@
-package snapshot
+package model
 
 import (
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/domain/shardmap"
-	"glowplug/internal/store/kvstore"
 )
 
 // DefaultNamespace is the namespace that unknown machines count to.
@@ -74,19 +74,12 @@ type islands struct {
 
 // grants are the roles and bindings.
 type grants struct {
-	roles, clusterRoles struct {
-		bucket
-		byRef table[Role]
-	}
-	bindings struct {
-		bucket
+	roles, clusterRoles table[Role]
+	bindings            struct {
 		byRef       table[Binding]
 		byNamespace shardmap.Map[string, []*Binding]
 	}
-	clusterBindings struct {
-		bucket
-		byRef table[Binding]
-	}
+	clusterBindings table[Binding]
 	// everywhere is derived from the cluster's roles and bindings.
 	everywhere rbac.Everywhere
 }
@@ -109,9 +102,9 @@ func (s *state) putBinding(edit *shardmap.Edit, ref Ref, b *Binding) {
 // writes returns what the role of a binding lets write.
 func (s *state) writes(b *Binding) rbac.Writes {
 	named := b.Grant.Role
-	role := s.grants.clusterRoles.byRef.get(nameOnly(named.Name))
+	role := s.grants.clusterRoles.get(nameOnly(named.Name))
 	if named.Namespace != "" {
-		role = s.grants.roles.byRef.get(Ref{Namespace: named.Namespace, Name: named.Name})
+		role = s.grants.roles.get(Ref{Namespace: named.Namespace, Name: named.Name})
 	}
 	if role == nil {
 		return rbac.Writes{}
@@ -133,7 +126,7 @@ func (s *state) deriveIslands(edit *shardmap.Edit, namespaces ...string) {
 
 func (s *state) deriveIsland(edit *shardmap.Edit, name string) {
 	all, mark := s.islands.isolation, ""
-	if n := s.namespaces.byRef.get(nameOnly(name)); n != nil {
+	if n := s.namespaces.get(nameOnly(name)); n != nil {
 		mark = n.Island
 		if name == DefaultNamespace {
 			all = max(s.isolation, n.isolation())
@@ -167,11 +160,11 @@ func (s *state) deriveIsland(edit *shardmap.Edit, name string) {
 // deriveAllIslands is deriveIslands for all namespaces, after a change of what has no namespace.
 func (s *state) deriveAllIslands(edit *shardmap.Edit) {
 	s.grants.everywhere = rbac.Everywhere{}
-	for b := range s.grants.clusterBindings.byRef.all() {
+	for b := range s.grants.clusterBindings.all() {
 		s.grants.everywhere.Add(b.Grant, s.writes(b))
 	}
 	names := map[string]bool{DefaultNamespace: true}
-	for n := range s.namespaces.byRef.all() {
+	for n := range s.namespaces.all() {
 		names[n.Name] = true
 	}
 	for name := range s.grants.bindings.byNamespace.All() {
@@ -214,7 +207,7 @@ func (v View) Island(namespace string) (why Island, ok bool) {
 // MarkedIsland returns a namespace, which need not be stored, with the mark of an island.
 func (v View) MarkedIsland(name string) *Namespace {
 	marked := Namespace{Name: name}
-	if n := v.namespaces.byRef.get(nameOnly(name)); n != nil {
+	if n := v.namespaces.get(nameOnly(name)); n != nil {
 		marked = *n
 	}
 	marked.Island = islandMark
@@ -222,7 +215,7 @@ func (v View) MarkedIsland(name string) *Namespace {
 }
 
 // HasNamespace reports whether there is a Namespace of that name.
-func (v View) HasNamespace(name string) bool { return v.namespaces.byRef.get(nameOnly(name)) != nil }
+func (v View) HasNamespace(name string) bool { return v.namespaces.get(nameOnly(name)) != nil }
 
 // HasIslands reports whether any namespace is an island.
 func (v View) HasIslands() bool {
@@ -267,6 +260,9 @@ func (v View) ChangedIslands(o View) (names []string, others bool) {
 	return names, v.islands.isolation != o.islands.isolation
 }
 
+// IslandVersion changes with each change of the islands.
+func (v View) IslandVersion() int { return v.islands.version }
+
 // SameIslands reports whether the same namespaces are islands in both views.
 func (v View) SameIslands(o View) bool {
 	names, others := v.ChangedIslands(o)
@@ -286,77 +282,26 @@ func (v View) first(hosts []*Host) *Host {
 	return firstOf(hosts)
 }
 
-// RoleBindings returns the observer for the bucket of RoleBindings.
-func (inv *Inventory) RoleBindings() kvstore.Observer {
-	return &observer[Binding]{
-		inv: inv, kind: "RoleBinding", decode: decodeBinding,
-		bucket:  func(s *state) *bucket { return &s.grants.bindings.bucket },
-		put:     (*state).putBinding,
-		replace: func(s, from *state) { s.grants.bindings = from.grants.bindings },
-		derive:  deriveOfNamespace, changed: inv.reportIslands,
-	}
+// Namespace is the part of a Namespace that booting needs. It is immutable.
+type Namespace struct {
+	Name string
+	// IPXE is the script of hosts that have none of their own, a template; "": none.
+	IPXE string
+	// RejectsBroken is true where a config whose source does not compile is refused.
+	RejectsBroken bool
+	// Island is its annotation glowplug.dev/island: "true", "false" or "".
+	Island string
+	// Isolated is true where an earlier release has isolated all namespaces; that of the namespace
+	// default counts.
+	Isolated bool
+	// Provisioning are the limits of hosts that have none of their own.
+	Provisioning v1.Provisioning
 }
 
-// Roles returns the observer for the bucket of Roles.
-func (inv *Inventory) Roles() kvstore.Observer {
-	return &observer[Role]{
-		inv: inv, kind: "Role", decode: decodeRole,
-		bucket:  func(s *state) *bucket { return &s.grants.roles.bucket },
-		put:     func(s *state, edit *shardmap.Edit, ref Ref, r *Role) { s.grants.roles.byRef.put(edit, ref, r) },
-		replace: func(s, from *state) { s.grants.roles = from.grants.roles },
-		derive:  deriveOfNamespace, changed: inv.reportIslands,
+// isolation returns the isolation by the namespace default.
+func (n *Namespace) isolation() Isolation {
+	if n.Isolated {
+		return IsolateOthers
 	}
-}
-
-// ClusterRoles returns the observer for the bucket of ClusterRoles.
-func (inv *Inventory) ClusterRoles() kvstore.Observer {
-	return &observer[Role]{
-		inv: inv, kind: "ClusterRole", decode: decodeRole,
-		bucket:  func(s *state) *bucket { return &s.grants.clusterRoles.bucket },
-		put:     func(s *state, edit *shardmap.Edit, ref Ref, r *Role) { s.grants.clusterRoles.byRef.put(edit, ref, r) },
-		replace: func(s, from *state) { s.grants.clusterRoles = from.grants.clusterRoles },
-		derive:  deriveOfAll, changed: inv.reportIslands,
-	}
-}
-
-// ClusterRoleBindings returns the observer for the bucket of ClusterRoleBindings.
-func (inv *Inventory) ClusterRoleBindings() kvstore.Observer {
-	return &observer[Binding]{
-		inv: inv, kind: "ClusterRoleBinding", decode: decodeBinding,
-		bucket: func(s *state) *bucket { return &s.grants.clusterBindings.bucket },
-		put: func(s *state, edit *shardmap.Edit, ref Ref, b *Binding) {
-			s.grants.clusterBindings.byRef.put(edit, ref, b)
-		},
-		replace: func(s, from *state) { s.grants.clusterBindings = from.grants.clusterBindings },
-		derive:  deriveOfAll, changed: inv.reportIslands,
-	}
-}
-
-// deriveOfNamespace derives the islands after the change of an object in a namespace, or of a namespace.
-func deriveOfNamespace(s *state, edit *shardmap.Edit, ref Ref) { s.deriveIslands(edit, ref.Namespace) }
-
-func deriveOfAll(s *state, edit *shardmap.Edit, _ Ref) { s.deriveAllIslands(edit) }
-
-// reportIslands reports a change of the islands.
-func (inv *Inventory) reportIslands(before, after *state, _ Ref) {
-	if before.islands.version != after.islands.version {
-		inv.opts.OnChange(Change{All: true})
-	}
-}
-
-// decodeBinding reads a RoleBinding or a ClusterRoleBinding. It keeps one that cannot be read, which store/policy logs.
-func decodeBinding(item kvstore.Item, _ *interner) (*Binding, error) {
-	ref := refOf(item.Key)
-	namespace := ref.Namespace
-	if ref.Name == "" {
-		namespace = "" // it has none: see nameOnly
-	}
-	grant, err := rbac.ReadGrant(item.Value, namespace)
-	return &Binding{Ref: ref, Grant: grant, Unreadable: err != nil}, nil
-}
-
-// decodeRole reads a Role or a ClusterRole.
-func decodeRole(item kvstore.Item, _ *interner) (*Role, error) {
-	writes, err := rbac.ReadWrites(item.Value)
-	return &Role{Ref: refOf(item.Key), Writes: writes}, err
+	return IsolateTenants
 }

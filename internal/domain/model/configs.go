@@ -1,8 +1,7 @@
-package snapshot
+package model
 
 import (
 	"slices"
-	"strings"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
@@ -12,7 +11,6 @@ import (
 
 // configIndex finds configs by name, by the machines that they match and by their layers.
 type configIndex struct {
-	bucket
 	byRef table[Config]
 	rules match.Index
 	// above has, for each config that is a layer or named as one, the configs above it.
@@ -73,26 +71,10 @@ func (v View) Above(ref Ref) []*Config {
 // returns any.
 func (v View) IsLayer(ref Ref) bool { return v.configs.above.Has(ref) }
 
-// FollowConfigs calls f with each config that has layers or is foreign, as a new one, and
-// from then on with every change of a config: old is nil for a new config, and now for a
-// deleted one. A change is visible when f is called; f must not block.
-func (inv *Inventory) FollowConfigs(f func(old, now *Config)) {
-	_, after := inv.update(func(next *state) { next.followers = append(slices.Clip(next.followers), f) })
-	for _, c := range after.unsure() {
-		f(nil, c)
-	}
-}
-
-// unsure returns the configs that may have to be compiled or merged again: those that have
+// UnsureConfigs returns the configs that may have to be compiled or merged again, in no order: those that have
 // layers, and those that are foreign.
-func (s *state) unsure() []*Config {
-	return s.configs.filter(func(c *Config) bool { return c.Stack != nil || c.Foreign })
-}
-
-func (s *state) callFollowers(old, now *Config) {
-	for _, f := range s.followers {
-		f(old, now)
-	}
+func (v View) UnsureConfigs() []*Config {
+	return v.configs.filter(func(c *Config) bool { return c.Stack != nil || c.Foreign })
 }
 
 // Layers returns, for compile.Stack, the configs of a namespace as layers.
@@ -185,25 +167,4 @@ func (v View) IsUnmerged(config *Config) bool {
 	// The layers have not changed, but the layers of a layer may have.
 	_, _, found := compile.Stack(config.Name, stack.Layers, v.Layers(config.Namespace))
 	return found.HasError()
-}
-
-// imageIndex finds images by name and by IQN.
-type imageIndex struct {
-	bucket
-	byRef table[Image]
-	// byIQN has, by IQNs in lower case, the images that this server offers.
-	byIQN shardmap.Map[string, []*Image]
-}
-
-// put puts an image, which may be nil, in place of the one with that name.
-func (x *imageIndex) put(edit *shardmap.Edit, ref Ref, i *Image) {
-	x.setIQN(edit, x.byRef.get(ref), false)
-	x.byRef.put(edit, ref, i)
-	x.setIQN(edit, i, true)
-}
-
-func (x *imageIndex) setIQN(edit *shardmap.Edit, i *Image, isListed bool) {
-	if i != nil && i.IQN != "" && i.External == nil {
-		shardmap.SetListed(edit, &x.byIQN, strings.ToLower(i.IQN), i, isListed, (*Image).compare)
-	}
 }

@@ -1,4 +1,4 @@
-package snapshot
+package model
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/store/kvstore"
 )
 
 // FuzzStored has every string of a config come through as encoding/json writes
@@ -154,7 +153,7 @@ func TestServable(t *testing.T) {
 	for _, tt := range []struct{ servable, want string }{
 		{`[{"versions":"2.0.0-2.4.0","blockedBy":["x"]},{"versions":"3.2.0"},{"versions":"3.3.0-3.4.0"}]`, "3.2.0 3.3.0 3.4.0"},
 	} {
-		config, err := decodeConfig(kvstore.Item{Key: "a/b", Value: []byte(`{"spec":{"type":"ignition","selector":{"default":true}},` +
+		config, err := decodeConfig(Stored{Key: "a/b", Value: []byte(`{"spec":{"type":"ignition","selector":{"default":true}},` +
 			`"compiled":{"artifact":"e30=","ignitionVersion":"3.4.0"},"status":{"servable":` + tt.servable + `}}`)}, nil)
 		if err != nil {
 			t.Fatal(err)

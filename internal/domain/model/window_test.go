@@ -1,31 +1,27 @@
-package snapshot
+package model
 
 import (
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"glowplug/internal/store/kvstore"
 )
 
 func TestLimits(t *testing.T) {
-	inv := New(Options{})
-	var hosts []kvstore.Item
+	view := Empty(IsolateTenants)
 	for name, spec := range map[string]string{
 		"none": `{}`, "own": `{"provisioning":{"window":"1h","maxFetches":5}}`, "window": `{"provisioning":{"window":"1h"}}`,
 		"unlimited": `{"provisioning":{"window":"0s","maxFetches":0,"token":false}}`, "forever": `{"bootMode":"forever"}`,
 	} {
 		for _, namespace := range []string{"open", "limited"} {
 			value := []byte(`{"spec":` + spec + `}`)
-			hosts = append(hosts, kvstore.Item{Key: namespace + "/" + name, Revision: 1, Value: value})
+			view = put(t, Hosts, view, Stored{Key: namespace + "/" + name, Revision: 1, Value: value})
 		}
 	}
-	inv.Hosts().Load(hosts)
-	inv.Namespaces().Load([]kvstore.Item{{Key: "open", Value: []byte(`{}`)}, {Key: "limited", Value: []byte(
+	view = put(t, Namespaces, view, Stored{Key: "open", Value: []byte(`{}`)})
+	view = put(t, Namespaces, view, Stored{Key: "limited", Value: []byte(
 		`{"metadata":{"annotations":{"glowplug.dev/provisioning-window":"2h","glowplug.dev/provisioning-max-fetches":"20",` +
-			`"glowplug.dev/provisioning-token":"true"}}}`)}})
-	view := inv.View()
+			`"glowplug.dev/provisioning-token":"true"}}}`)})
 	for key, want := range map[string]Limits{
 		"open/none": {}, "open/own": {time.Hour, 5, false}, "open/window": {time.Hour, 0, false}, "open/unlimited": {},
 		"open/forever": {}, "limited/none": {2 * time.Hour, 20, true}, "limited/own": {time.Hour, 5, true},
@@ -42,7 +38,7 @@ func TestWindowInTheStatus(t *testing.T) {
 	const status = `{"armed":"2026-01-01T10:00:00Z","provisioning":{"opened":"2026-01-01T10:00:00Z",` +
 		`"closed":"2026-01-01T11:00:00Z","fetches":3,"firstClient":"192.0.2.1","clients":["2001:db8::1"],"boot":7,` +
 		`"tokenIssued":"2026-01-01T10:30:00Z"}}`
-	h, err := decodeHost(kvstore.Item{Key: "ns/n", Value: []byte(`{"status":` + status + `}`)}, nil)
+	h, err := decodeHost(Stored{Key: "ns/n", Value: []byte(`{"status":` + status + `}`)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,4 +51,14 @@ func TestWindowInTheStatus(t *testing.T) {
 	if again := WindowOf(w.Status()); !reflect.DeepEqual(again, w) {
 		t.Errorf("%+v, want %+v", again, w)
 	}
+}
+
+// put returns a view with a stored object.
+func put[T any](t *testing.T, kind *Kind[T], v View, object Stored) View {
+	t.Helper()
+	decoded, err := kind.Decode(object, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind.Put(v, object.Ref(), decoded)
 }

@@ -1,4 +1,4 @@
-package snapshot
+package model
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/kvstore"
 )
 
 func TestFactsOfAHost(t *testing.T) {
@@ -31,7 +30,7 @@ func TestFactsOfAHost(t *testing.T) {
 		"nothing": {`{}`, template.Facts{Hostname: "n", Namespace: "ns", Name: "n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := decodeHost(kvstore.Item{Key: "ns/n", Revision: 1, Value: []byte(c.value)}, nil)
+			h, err := decodeHost(Stored{Key: "ns/n", Revision: 1, Value: []byte(c.value)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +43,7 @@ func TestFactsOfAHost(t *testing.T) {
 
 // TestHostsWithoutAnnotationsAreNoLarger: kubectl's own is on nearly every host.
 func TestHostsWithoutAnnotationsAreNoLarger(t *testing.T) {
-	h, err := decodeHost(kvstore.Item{Key: "ns/n",
+	h, err := decodeHost(Stored{Key: "ns/n",
 		Value: []byte(`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"ip":"10.0.0.1"}}`)}, nil)
 	if err != nil || h.More != nil {
 		t.Errorf("%v %+v", err, h.More)
@@ -52,46 +51,5 @@ func TestHostsWithoutAnnotationsAreNoLarger(t *testing.T) {
 	// 384 bytes is what Go gives out for an object of this size.
 	if size := unsafe.Sizeof(Host{}); size > 384 {
 		t.Errorf("a host takes %d bytes", size)
-	}
-}
-
-func TestChangesAreTold(t *testing.T) {
-	var told []Change
-	inv := New(Options{OnChange: func(c Change) { told = append(told, c) }})
-	hosts, configs, images := inv.Hosts(), inv.Configs(), inv.Images()
-	hosts.Load(nil)
-	configs.Load(nil)
-	images.Load(nil)
-	hosts.Put(kvstore.Item{Key: "a/h", Revision: 1, Value: []byte(`{}`)})
-	hosts.Put(kvstore.Item{Key: "a/h", Revision: 2, Value: []byte(`{}`)})
-	hosts.Delete("a/h", 3)
-	configs.Put(kvstore.Item{Key: "a/c", Revision: 1,
-		Value: []byte(`{"metadata":{"generation":7},"spec":{"type":"kickstart","format":"kickstart"},"compiled":{"artifact":"eA==","template":true}}`)})
-	images.Put(kvstore.Item{Key: "a/i", Revision: 1, Value: []byte(`{"spec":{"isoFile":"x"}}`)})
-	images.Put(kvstore.Item{Key: "a/i", Revision: 2, Value: []byte(`{"spec":{"ignitionConfig":"c"}}`)})
-	if len(told) != 9 {
-		t.Fatalf("%d changes: %+v", len(told), told)
-	}
-	if !told[0].All || !told[1].All || !told[2].All || told[7].All || !told[8].All {
-		t.Errorf("%+v", told)
-	}
-	if c := told[8]; c.OldImage == nil || c.OldImage.Config != (Ref{}) || c.Image.Config.Name != "c" {
-		t.Errorf("%+v", c)
-	}
-	if c := told[3]; c.Host == nil || c.OldHost != nil {
-		t.Errorf("%+v", c)
-	}
-	if c := told[4]; c.Host.Revision != 2 || c.OldHost.Revision != 1 {
-		t.Errorf("%+v", c)
-	}
-	if c := told[5]; c.Host != nil || c.OldHost == nil {
-		t.Errorf("%+v", c)
-	}
-	if c := told[6].Config; c == nil || !c.Template || c.Generation != 7 || c.Format != "kickstart" {
-		t.Errorf("%+v", c)
-	}
-	view := inv.View()
-	if n := len(view.Templates()); n != 1 || view.Config(Ref{Namespace: "a", Name: "c"}) == nil {
-		t.Errorf("%d templates", n)
 	}
 }

@@ -1,4 +1,4 @@
-package snapshot
+package model
 
 import (
 	"net/netip"
@@ -25,10 +25,9 @@ type Changes struct {
 	ClusterBindings map[string]*Binding
 }
 
-// With returns the view as it would be with changes. The inventory stays as it is.
+// With returns the view as it would be with changes. The view itself stays as it is.
 func (v View) With(c *Changes) View {
 	next, edit := *v.state, new(shardmap.Edit)
-	next.followers = nil
 	next.putAccess(edit, c)
 	for ref, h := range c.Hosts {
 		next.hosts.put(edit, ref, h)
@@ -46,11 +45,11 @@ func (v View) With(c *Changes) View {
 func (s *state) putAccess(edit *shardmap.Edit, c *Changes) {
 	var touched []string
 	for name, n := range c.Namespaces {
-		s.namespaces.byRef.put(edit, nameOnly(name), n)
+		s.namespaces.put(edit, nameOnly(name), n)
 		touched = append(touched, name)
 	}
 	for ref, r := range c.Roles {
-		s.grants.roles.byRef.put(edit, ref, r)
+		s.grants.roles.put(edit, ref, r)
 		touched = append(touched, ref.Namespace)
 	}
 	for ref, b := range c.Bindings {
@@ -58,10 +57,10 @@ func (s *state) putAccess(edit *shardmap.Edit, c *Changes) {
 		touched = append(touched, ref.Namespace)
 	}
 	for name, r := range c.ClusterRoles {
-		s.grants.clusterRoles.byRef.put(edit, nameOnly(name), r)
+		s.grants.clusterRoles.put(edit, nameOnly(name), r)
 	}
 	for name, b := range c.ClusterBindings {
-		s.grants.clusterBindings.byRef.put(edit, nameOnly(name), b)
+		s.grants.clusterBindings.put(edit, nameOnly(name), b)
 	}
 	if len(c.ClusterRoles)+len(c.ClusterBindings) > 0 {
 		s.deriveAllIslands(edit)
@@ -89,7 +88,7 @@ func (v View) Without(name string) *Changes {
 			c.Images[i.Ref] = nil
 		}
 	}
-	for r := range v.grants.roles.byRef.all() {
+	for r := range v.grants.roles.all() {
 		if r.Namespace == name {
 			c.Roles[r.Ref] = nil
 		}
@@ -98,13 +97,6 @@ func (v View) Without(name string) *Changes {
 		c.Bindings[b.Ref] = nil
 	}
 	return c
-}
-
-// Fixed returns an inventory with the content of a view, which nothing changes.
-func Fixed(v View) *Inventory {
-	inv := New(Options{Isolation: v.isolation})
-	inv.state.Store(v.state)
-	return inv
 }
 
 // NamespaceFrom is HostFrom for a namespace.

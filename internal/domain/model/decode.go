@@ -1,4 +1,4 @@
-package snapshot
+package model
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/store/kvstore"
 )
 
 // refOf reads a bucket key, "{namespace}/{name}".
@@ -33,16 +32,16 @@ func refFrom(s, namespace string) Ref {
 	return Ref{Namespace: namespace, Name: s}
 }
 
-func decodeHost(item kvstore.Item, in *interner) (*Host, error) {
+func decodeHost(object Stored, in *Interner) (*Host, error) {
 	var stored storedHost
-	if err := read(item.Value, &stored); err != nil {
+	if err := read(object.Value, &stored); err != nil {
 		return nil, err
 	}
-	return newHost(refOf(item.Key), item.Revision, &stored, in)
+	return newHost(object.Ref(), object.Revision, &stored, in)
 }
 
 // newHost makes a host of an object, whose maps it may keep and change.
-func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host, error) {
+func newHost(ref Ref, revision uint64, stored *storedHost, in *Interner) (*Host, error) {
 	meta, spec := &stored.Metadata, &stored.Spec
 	labels := spec.Labels
 	if len(meta.Labels) > 0 {
@@ -168,16 +167,16 @@ func appendParsed[T any](list []T, s, field string, parse func(string) (T, error
 	return append(list, v), nil
 }
 
-func decodeConfig(item kvstore.Item, _ *interner) (*Config, error) {
+func decodeConfig(object Stored, _ *Interner) (*Config, error) {
 	var stored storedConfig
-	if err := read(item.Value, &stored); err != nil {
+	if err := read(object.Value, &stored); err != nil {
 		return nil, err
 	}
-	c, err := newConfig(refOf(item.Key), item.Revision, &stored)
+	c, err := newConfig(object.Ref(), object.Revision, &stored)
 	if err != nil {
 		return nil, err
 	}
-	c.Foreign = item.Foreign
+	c.Foreign = object.Foreign
 	return c, nil
 }
 
@@ -290,12 +289,12 @@ func clip(s string) string {
 // roleRootfs is the role of a root file system among an image's files.
 const roleRootfs = "rootfs"
 
-func decodeImage(item kvstore.Item, _ *interner) (*Image, error) {
+func decodeImage(object Stored, _ *Interner) (*Image, error) {
 	var stored storedImage
-	if err := read(item.Value, &stored); err != nil {
+	if err := read(object.Value, &stored); err != nil {
 		return nil, err
 	}
-	return newImage(refOf(item.Key), item.Revision, &stored), nil
+	return newImage(object.Ref(), object.Revision, &stored), nil
 }
 
 // newImage makes an image of an object, whose values it may keep.
@@ -338,12 +337,12 @@ func argumentsOf(spec *v1.ISCSICdromSpec, status *imageStatus) []string {
 const distroCoreOS = "coreos"
 
 // decodeNamespace reads a namespace, whose key is its name.
-func decodeNamespace(item kvstore.Item, _ *interner) (*Namespace, error) {
+func decodeNamespace(object Stored, _ *Interner) (*Namespace, error) {
 	var stored storedNamespace
-	if err := read(item.Value, &stored); err != nil {
+	if err := read(object.Value, &stored); err != nil {
 		return nil, err
 	}
-	return newNamespace(strings.Clone(item.Key), stored.Metadata.Annotations), nil
+	return newNamespace(strings.Clone(object.Key), stored.Metadata.Annotations), nil
 }
 
 func newNamespace(name string, annotations map[string]string) *Namespace {
@@ -356,18 +355,19 @@ func newNamespace(name string, annotations map[string]string) *Namespace {
 	}
 }
 
-// interner lets hosts with the same labels share one map: a map takes more room
-// than all else that is known of a host. A nil interner shares nothing.
-type interner struct {
+// Interner lets hosts with the same labels share one map: a map takes more room
+// than all else that is known of a host. A nil Interner shares nothing.
+type Interner struct {
 	sets map[string]map[string]string
 	keys []string
 	key  strings.Builder
 }
 
-func newInterner() *interner { return &interner{sets: make(map[string]map[string]string)} }
+// NewInterner returns an Interner, which one goroutine may use at a time.
+func NewInterner() *Interner { return &Interner{sets: make(map[string]map[string]string)} }
 
 // labels returns a map equal to m that must not be changed.
-func (in *interner) labels(m map[string]string) map[string]string {
+func (in *Interner) labels(m map[string]string) map[string]string {
 	if in == nil || len(m) == 0 {
 		return m
 	}

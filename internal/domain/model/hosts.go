@@ -1,18 +1,15 @@
-package snapshot
+package model
 
 import (
 	"net/netip"
-	"slices"
 
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/shardmap"
-	"glowplug/internal/domain/template"
 )
 
 // hostIndex finds hosts by what identifies them. Hosts with an address or name in common
 // are listed in the order in which they win it.
 type hostIndex struct {
-	bucket
 	byRef table[Host]
 	byMAC shardmap.Map[netaddr.MAC, []*Host]
 	// byOtherMAC has the addresses that are none of Ethernet.
@@ -63,54 +60,4 @@ func firstOf[T any](list []*T) *T {
 		return nil
 	}
 	return list[0]
-}
-
-// sameKeys reports whether a host is found under the same keys as another, and wins
-// against the same hosts.
-func (h *Host) sameKeys(o *Host) bool {
-	return h.sameIdentity(o) && slices.Equal(h.Hostnames, o.Hostnames)
-}
-
-// sameIdentity reports whether a host has the same conflicts as another.
-func (h *Host) sameIdentity(o *Host) bool {
-	return h.Created.Equal(o.Created) && h.SameMACs(o) && slices.Equal(h.IPs, o.IPs) && h.UUID == o.UUID
-}
-
-// SameMACs reports whether a host has the same hardware addresses as another.
-func (h *Host) SameMACs(o *Host) bool {
-	return slices.Equal(h.MACs, o.MACs) && slices.Equal(h.OtherMACs(), o.OtherMACs())
-}
-
-// OtherMACs returns the hardware addresses that are none of Ethernet, which few hosts have.
-func (h *Host) OtherMACs() []string {
-	if h.More == nil {
-		return nil
-	}
-	return h.More.OtherMACs
-}
-
-// HasMACs reports whether any hardware address of a host is known.
-func (h *Host) HasMACs() bool { return len(h.MACs) > 0 || len(h.OtherMACs()) > 0 }
-
-// HasUUID reports whether a host has a system UUID, in either order of its bytes.
-func (h *Host) HasUUID(uuid string) bool {
-	return h.UUID != "" && netaddr.KeyOfUUID(h.UUID) == netaddr.KeyOfUUID(uuid)
-}
-
-// Facts returns what templates know of the host.
-func (h *Host) Facts() *template.Facts {
-	f := &template.Facts{Namespace: h.Namespace, Name: h.Name, Labels: h.Labels}
-	if len(h.Hostnames) > 0 {
-		f.Hostname = h.Hostnames[0]
-	}
-	if len(h.IPs) > 0 {
-		f.IP = h.IPs[0].String()
-	}
-	if len(h.MACs) > 0 {
-		f.MAC = h.MACs[0].String()
-	}
-	if h.More != nil {
-		f.Annotations, f.NICs = h.More.Annotations, h.More.NICs
-	}
-	return f
 }

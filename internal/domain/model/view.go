@@ -1,4 +1,4 @@
-package snapshot
+package model
 
 import (
 	"cmp"
@@ -11,9 +11,6 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 )
-
-// View is the content of the inventory at one time. It may be kept.
-type View struct{ *state }
 
 // Host returns a host by its name; nil: none.
 func (v View) Host(ref Ref) *Host { return v.hosts.byRef.get(ref) }
@@ -109,6 +106,38 @@ func (v View) HostByHostname(name string) *Host {
 
 // Conflicts returns the conflicts of a host, which need not be stored.
 func (v View) Conflicts(h *Host) []Conflict { return v.hosts.conflicts(h) }
+
+// Sharing returns the hosts that have a hardware address, an IP address or the UUID of a host, which need not be
+// stored and may be nil.
+func (v View) Sharing(h *Host) map[Ref]bool {
+	sharers := map[Ref]bool{}
+	if h == nil {
+		return sharers
+	}
+	for _, m := range h.MACs {
+		addRefs(sharers, v.hosts.byMAC.Get(m))
+	}
+	for _, m := range h.OtherMACs() {
+		addRefs(sharers, v.hosts.byOtherMAC.Get(m))
+	}
+	for _, a := range h.IPs {
+		addRefs(sharers, v.hosts.byIP.Get(a))
+	}
+	if h.UUID != "" {
+		addRefs(sharers, v.hosts.byUUID.Get(netaddr.KeyOfUUID(h.UUID)))
+	}
+	return sharers
+}
+
+// Conflicting returns the hosts that have a conflict.
+func (v View) Conflicting() map[Ref]bool {
+	refs := map[Ref]bool{}
+	addShared(refs, &v.hosts.byMAC)
+	addShared(refs, &v.hosts.byOtherMAC)
+	addShared(refs, &v.hosts.byIP)
+	addShared(refs, &v.hosts.byUUID)
+	return refs
+}
 
 // SharedByIslands returns a conflict of a host of an island with one of another island.
 func (v View) SharedByIslands(h *Host) (Conflict, bool) {
@@ -210,7 +239,7 @@ func (v View) Script(h *Host) string {
 	if own := h.Booting().IPXE; own != "" {
 		return own
 	}
-	if n := v.namespaces.byRef.get(Ref{Namespace: h.Namespace}); n != nil {
+	if n := v.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
 		return n.IPXE
 	}
 	return ""
@@ -218,7 +247,7 @@ func (v View) Script(h *Host) string {
 
 // RejectsBroken reports whether a namespace refuses configs whose source does not compile.
 func (v View) RejectsBroken(namespace string) bool {
-	n := v.namespaces.byRef.get(Ref{Namespace: namespace})
+	n := v.namespaces.get(Ref{Namespace: namespace})
 	return n != nil && n.RejectsBroken
 }
 
