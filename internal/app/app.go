@@ -167,7 +167,7 @@ func (a builder) openLog(stderr io.Writer) {
 
 // logOf is the log of a library, whose lines are limited.
 func (a *App) logOf(name string) *slog.Logger {
-	return slog.New(a.limiter.Handler(a.sink, logs.Source{Kind: logs.Library, Name: name}))
+	return slog.New(a.limiter.Handler(a.sink, logs.Origin{Kind: logs.Library, Name: name}))
 }
 
 // openStore opens the store, and makes the objects in memory and the progress of machines.

@@ -229,7 +229,7 @@ func (a builder) source(remote net.Addr) string {
 	if peer.Contains(a.settings.proxies, addr.WithZone("").Unmap()) {
 		return ""
 	}
-	return netaddr.SourceText(netaddr.Source(addr))
+	return netaddr.NetworkText(netaddr.Network(addr))
 }
 
 // refusedSource returns a function that counts the connections that are closed since their

@@ -20,6 +20,7 @@ var order = []string{
 	"internal/domain/arch",
 	"internal/domain/boottoken",
 	"internal/domain/identity",
+	"internal/limit",
 	"internal/version",
 	"internal/logs",
 	"internal/logs/logstest",

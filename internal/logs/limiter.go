@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,33 +15,26 @@ import (
 	"golang.org/x/time/rate"
 
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/limit"
 )
 
 // Period is how often a Limiter reports what was left out.
 const Period = time.Minute
 
-// limit is how many lines may be written: burst at once, and each a second after that.
-type limit struct {
-	each  rate.Limit
-	burst int
-}
-
-func (l limit) limiter() *rate.Limiter { return rate.NewLimiter(l.each, l.burst) }
-
 // bound limits the lines of a kind: those of each of so many sources, and all of them.
 type bound struct {
-	source, all limit
+	source, all limit.Rate
 	sources     int
 }
 
 // bounds are those of each kind. A storm of boots of 2,000 machines a second leaves all
 // of its lines, and so does the import of a data center.
 var bounds = [kinds]bound{
-	Known:   {source: limit{50, 1000}, all: limit{10_000, 40_000}, sources: 1 << 16},
-	Served:  {source: limit{10, 200}, all: limit{4_000, 8_000}, sources: 1 << 14},
-	Refused: {source: limit{1, 60}, all: limit{20, 600}, sources: 1 << 12},
-	Written: {source: limit{1000, 50_000}, all: limit{2000, 100_000}, sources: 1 << 12},
-	Library: {source: limit{5, 100}, all: limit{5, 100}, sources: 16},
+	Known:   {limit.PerSecond(50, 1000), limit.PerSecond(10_000, 40_000), 1 << 16},
+	Served:  {limit.PerSecond(10, 200), limit.PerSecond(4_000, 8_000), 1 << 14},
+	Refused: {limit.PerSecond(1, 60), limit.PerSecond(20, 600), 1 << 12},
+	Written: {limit.PerSecond(1000, 50_000), limit.PerSecond(2000, 100_000), 1 << 12},
+	Library: {limit.PerSecond(5, 100), limit.PerSecond(5, 100), 16},
 }
 
 // Limiter bounds the log lines of requests, by their outcome and their source, and logs
@@ -68,14 +60,17 @@ func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter 
 	}, []string{"kind"})
 	for k := range kinds {
 		l.dropped[k] = dropped.WithLabelValues(k.String())
-		l.counts[k] = counts{bound: bounds[k], sources: map[Source]*bucket{}, all: bounds[k].all.limiter()}
+		l.counts[k] = counts{
+			all: bounds[k].all.Bucket(), buckets: limit.Buckets[Origin](bounds[k].sources, bounds[k].source),
+			left: map[Origin]uint64{}, listed: bounds[k].sources,
+		}
 	}
 	return l
 }
 
 // Allow reports whether the limits allow a log line for a request of this source. Lines
 // that are not allowed are counted.
-func (l *Limiter) Allow(now time.Time, s *Source) bool {
+func (l *Limiter) Allow(now time.Time, s *Origin) bool {
 	if l == nil || l.counts[s.Kind].allow(now, s) {
 		return true
 	}
@@ -89,12 +84,12 @@ func (l *Limiter) Allow(now time.Time, s *Source) bool {
 }
 
 // Handler returns a handler that limits the lines of a source from level Warn on.
-func (l *Limiter) Handler(h slog.Handler, s Source) slog.Handler { return limited{h, l, &s} }
+func (l *Limiter) Handler(h slog.Handler, s Origin) slog.Handler { return limited{h, l, &s} }
 
 type limited struct {
 	slog.Handler
 	limiter *Limiter
-	source  *Source
+	source  *Origin
 }
 
 func (h limited) Handle(ctx context.Context, r slog.Record) error {
@@ -131,12 +126,11 @@ func (l *Limiter) report() {
 	l.mu.Lock()
 	l.timer = nil
 	l.mu.Unlock()
-	now := time.Now()
 	var all []leftOut
 	var total uint64
 	var each []any
 	for k := range kinds {
-		some, lines := l.counts[k].report(now)
+		some, lines := l.counts[k].report()
 		all, total, each = append(all, some...), total+lines, append(each, k.String(), lines)
 	}
 	slices.SortFunc(all, func(a, b leftOut) int { return cmp.Compare(b.lines, a.lines) })
@@ -171,18 +165,16 @@ func (k Kind) String() string {
 	return [kinds]string{"known", "served", "refused", "written", "library"}[k]
 }
 
-// Source is what lines are counted by. Fields that are not known are zero.
-type Source struct {
+// Origin is what lines are counted by: whom a request came from. Fields that are not known are zero.
+type Origin struct {
 	Kind Kind
 	// Namespace and Name are a host's; Name alone is a user's, or that of a library.
 	Namespace, Name string
-	// Addr is the source of the client's address: see netaddr.Source.
-	Addr netip.Addr
-	MAC  netaddr.MAC
+	netaddr.Source
 }
 
 // String names the source in the log.
-func (s Source) String() string {
+func (s Origin) String() string {
 	var parts []string
 	switch {
 	case s.Namespace != "":
@@ -196,7 +188,7 @@ func (s Source) String() string {
 		parts = append(parts, s.MAC.String())
 	}
 	if s.Addr.IsValid() {
-		parts = append(parts, netaddr.SourceText(s.Addr))
+		parts = append(parts, netaddr.NetworkText(s.Addr))
 	}
 	if len(parts) == 0 {
 		return "unknown"
@@ -204,99 +196,54 @@ func (s Source) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// clone returns a source that keeps no request in memory.
-func (s Source) clone() Source {
-	s.Namespace, s.Name = strings.Clone(s.Namespace), strings.Clone(s.Name)
-	return s
+// Stranger returns the source of a stranger.
+func Stranger(kind Kind, addr netip.Addr, mac netaddr.MAC) Origin {
+	return Origin{Kind: kind, Source: netaddr.SourceOf(addr, mac)}
 }
 
-// Stranger returns the source of a stranger: its hardware address where that is known,
-// since one card can have many addresses, else its address.
-func Stranger(kind Kind, addr netip.Addr, mac netaddr.MAC) Source {
-	if mac != (netaddr.MAC{}) {
-		return Source{Kind: kind, MAC: mac}
-	}
-	return Source{Kind: kind, Addr: netaddr.Source(addr)}
-}
-
-// bucket limits the lines of one source, and counts those that were left out.
-type bucket struct {
-	*rate.Limiter
-	left uint64
-}
-
-// counts are the buckets of a kind.
+// counts are the lines of a kind.
 type counts struct {
-	bound bound
-
 	mu      sync.Mutex
 	all     *rate.Limiter
-	sources map[Source]*bucket
-	swept   time.Time
-	// unlisted are the lines left out of sources without a bucket of their own.
+	buckets limit.Table[Origin, *rate.Limiter]
+	// left are the lines left out since the last report, of the first sources; unlisted are those of the others.
+	left     map[Origin]uint64
+	listed   int // how many sources left may have
 	unlisted uint64
 }
 
 // allow reports whether a source may write a line, and counts the line.
-func (c *counts) allow(now time.Time, s *Source) bool {
+func (c *counts) allow(now time.Time, s *Origin) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	spare := c.all.TokensAt(now) >= 1
-	switch b := c.bucketOf(now, s); {
-	case b != nil && !(spare && b.AllowN(now, 1)):
-		b.left++
-		return false
-	case !spare:
+	own := c.buckets.Of(*s)
+	if c.all.TokensAt(now) >= 1 && own.AllowN(now, 1) {
+		return c.all.AllowN(now, 1)
+	}
+	if c.left[*s] > 0 || len(c.left) < c.listed {
+		c.left[*s]++
+	} else {
 		c.unlisted++
-		return false
 	}
-	return c.all.AllowN(now, 1)
-}
-
-// bucketOf returns a source's bucket; nil where there are too many.
-func (c *counts) bucketOf(now time.Time, s *Source) *bucket {
-	if b := c.sources[*s]; b != nil {
-		return b
-	}
-	if len(c.sources) >= c.bound.sources && now.Sub(c.swept) >= time.Second {
-		c.sweepLocked(now)
-	}
-	if len(c.sources) >= c.bound.sources {
-		return nil
-	}
-	b := &bucket{Limiter: c.bound.source.limiter()}
-	c.sources[s.clone()] = b
-	return b
-}
-
-// sweepLocked deletes the buckets that are full and have nothing to report: their sources
-// get equal ones.
-func (c *counts) sweepLocked(now time.Time) {
-	c.swept = now
-	maps.DeleteFunc(c.sources, func(_ Source, b *bucket) bool {
-		return b.left == 0 && b.TokensAt(now) >= float64(c.bound.source.burst)
-	})
+	return false
 }
 
 // leftOut are lines that were left out of one source.
 type leftOut struct {
-	source Source
+	source Origin
 	lines  uint64
 }
 
 // report returns the sources whose lines were left out and the number of all lines that
 // were, and sets the counts to zero.
-func (c *counts) report(now time.Time) (sources []leftOut, lines uint64) {
+func (c *counts) report() (sources []leftOut, lines uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lines, c.unlisted = c.unlisted, 0
-	for s, b := range c.sources {
-		if b.left > 0 {
-			sources = append(sources, leftOut{s, b.left})
-			lines += b.left
-			b.left = 0
-		}
+	for s, n := range c.left {
+		sources = append(sources, leftOut{s, n})
+		lines += n
 	}
-	c.sweepLocked(now)
+	clear(c.left)
 	return sources, lines
 }

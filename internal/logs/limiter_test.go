@@ -17,7 +17,7 @@ import (
 )
 
 // allowed asks n times for a line of a source, and counts those that are written.
-func allowed(l *Limiter, s Source, n int) (lines int) {
+func allowed(l *Limiter, s Origin, n int) (lines int) {
 	for range n {
 		if l.Allow(time.Now(), &s) {
 			lines++
@@ -26,7 +26,7 @@ func allowed(l *Limiter, s Source, n int) (lines int) {
 	return lines
 }
 
-func client(n int) Source {
+func client(n int) Origin {
 	return Stranger(Refused, netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), netaddr.MAC{})
 }
 
@@ -50,12 +50,12 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		if got := many + 60 + 20; got != 600 {
 			t.Errorf("a flood of many sources leaves %d lines in all", got)
 		}
-		if got := len(l.counts[Refused].sources); got > 4096 {
-			t.Errorf("%d sources are counted", got)
+		if kept, listed := l.counts[Refused].buckets.Len(), len(l.counts[Refused].left); kept > 4096 || listed > 4096 {
+			t.Errorf("%d sources are remembered, and the lines of %d", kept, listed)
 		}
 		for second := range 10 {
 			for n := range 2000 {
-				host := Source{Kind: Known, Namespace: "g10", Name: fmt.Sprint("node-", second*2000+n)}
+				host := Origin{Kind: Known, Namespace: "g10", Name: fmt.Sprint("node-", second*2000+n)}
 				stranger := client(n)
 				stranger.Kind = Served
 				if allowed(l, host, 3) != 3 || allowed(l, stranger, 1) != 1 {
@@ -92,8 +92,8 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		if got := logged()[before:]; got != "" {
 			t.Errorf("left out of nothing: %s", got)
 		}
-		if got := len(l.counts[Refused].sources); got > 1 {
-			t.Errorf("%d sources are remembered", got)
+		if got := len(l.counts[Refused].left); got > 0 {
+			t.Errorf("the lines of %d sources are remembered", got)
 		}
 	})
 }
@@ -123,13 +123,13 @@ func TestLimitedHandler(t *testing.T) {
 		var out logstest.Buffer
 		h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})
 		l := NewLimiter(slog.New(h), nil)
-		log := slog.New(l.Handler(h, Source{Kind: Library, Name: "kubernetes"})).With("from", "kubernetes").WithGroup("g")
+		log := slog.New(l.Handler(h, Origin{Kind: Library, Name: "kubernetes"})).With("from", "kubernetes").WithGroup("g")
 		for range 1000 {
 			log.Error("loud", "a", 1)
 			log.Debug("quiet")
 		}
 		l.Close()
-		if got := strings.Count(out.String(), "msg=loud from=kubernetes g.a=1"); got != bounds[Library].source.burst {
+		if got := strings.Count(out.String(), "msg=loud from=kubernetes g.a=1"); got != bounds[Library].source.Burst {
 			t.Errorf("%d lines", got)
 		}
 		if got := strings.Count(out.String(), "msg=quiet"); got != 1000 {
@@ -150,12 +150,12 @@ func TestNilLimiterLetsAllThrough(t *testing.T) {
 
 func TestSourceSaysWhoItIs(t *testing.T) {
 	v4, v6, mac := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7"), netaddr.MAC{2, 0, 0, 0, 0, 1}
-	for want, s := range map[string]Source{
+	for want, s := range map[string]Origin{
 		"192.0.2.7":                     Stranger(Served, v4, netaddr.MAC{}),
 		"2001:db8::/64":                 Stranger(Served, v6, netaddr.MAC{}),
 		"02:00:00:00:00:01":             Stranger(Refused, v4, mac),
-		"host g10/a, 02:00:00:00:00:01": {Namespace: "g10", Name: "a", MAC: mac},
-		"user admin, 192.0.2.7":         {Name: "admin", Addr: netaddr.Source(v4)},
+		"host g10/a, 02:00:00:00:00:01": {Namespace: "g10", Name: "a", Source: netaddr.Source{MAC: mac}},
+		"user admin, 192.0.2.7":         {Name: "admin", Source: netaddr.Source{Addr: netaddr.Network(v4)}},
 		"kubernetes":                    {Kind: Library, Name: "kubernetes"},
 		"unknown":                       Stranger(Refused, netip.Addr{}, netaddr.MAC{}),
 	} {
@@ -167,7 +167,8 @@ func TestSourceSaysWhoItIs(t *testing.T) {
 
 func BenchmarkLimiter(b *testing.B) {
 	l := NewLimiter(slog.New(slog.DiscardHandler), nil)
-	s := Source{Kind: Known, Namespace: "g10", Name: "server1", Addr: netaddr.Source(netip.MustParseAddr("192.0.2.7"))}
+	s := Origin{Kind: Known, Namespace: "g10", Name: "server1",
+		Source: netaddr.SourceOf(netip.MustParseAddr("192.0.2.7"), netaddr.MAC{})}
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/limit"
 )
 
 const (
@@ -145,34 +146,32 @@ func (o *occurrences) write(ctx context.Context, store controller.Store, k *key,
 }
 
 const (
-	// maxSources bounds the number of limiters of clients; the least recently used is
-	// dropped. After sourceLife the limiter of a client begins again.
+	// maxSources bounds the token buckets of clients.
 	maxSources = 1 << 12
-	sourceLife = time.Hour
 	// omissionPeriod is the time between two reports of omissions.
 	omissionPeriod = time.Minute
 )
 
-// budget limits the number of different events: burst at once, then perMinute a minute.
-// Repetitions of an event do not count.
-type budget struct{ perMinute, burst int }
-
-func (b budget) limiter() *rate.Limiter { return rate.NewLimiter(rate.Limit(b.perMinute)/60, b.burst) }
+// perMinute limits the number of different events: burst at once, then n a minute. Repetitions of an event do not
+// count.
+func perMinute(n, burst int) limit.Rate {
+	return limit.Rate{Every: time.Minute / time.Duration(n), Burst: burst}
+}
 
 var (
 	// ofSource limits one client and one reason, so that a client cannot use up the budget
 	// of the others.
-	ofSource = budget{6, 20}
+	ofSource = perMinute(6, 20)
 	// The others limit all clients and one reason: a client that changes its address or
 	// hardware address must not fill the store. ofStrangers are the events that any client
 	// can cause; beyond ofAlarms there is one event a host.
-	ofStrangers = budget{10, 50}
-	ofHosts     = budget{30, 100}
-	ofAlarms    = budget{10, 100}
+	ofStrangers = perMinute(10, 50)
+	ofHosts     = perMinute(30, 100)
+	ofAlarms    = perMinute(10, 100)
 )
 
 // budgetOf returns the budget of a reason for all clients.
-func budgetOf(n *decide.Notice) budget {
+func budgetOf(n *decide.Notice) limit.Rate {
 	switch {
 	case n.IsAlarm():
 		return ofAlarms
@@ -185,7 +184,7 @@ func budgetOf(n *decide.Notice) budget {
 // sourceKey is a client that causes events for a reason.
 type sourceKey struct {
 	reason string
-	from   decide.Source
+	from   netaddr.Source
 }
 
 // omission counts the events of a reason that were left out.
@@ -198,37 +197,28 @@ type omission struct {
 // limits bound the events that clients can cause. The recorder's mutex guards it.
 type limits struct {
 	reasons map[string]*rate.Limiter // reasons are a handful of constants
-	sources *cache.LRUExpireCache    // *rate.Limiter by sourceKey
+	sources limit.Table[sourceKey, *rate.Limiter]
 	omitted map[string]*omission
 }
 
 func newLimits() limits {
 	return limits{
 		reasons: map[string]*rate.Limiter{}, omitted: map[string]*omission{},
-		sources: cache.NewLRUExpireCache(maxSources),
+		sources: limit.Buckets[sourceKey](maxSources, ofSource),
 	}
 }
 
 // allow reports whether a new event may be recorded.
 func (l *limits) allow(n *decide.Notice, now time.Time) bool {
-	if n.From != (decide.Source{}) && !l.source(sourceKey{n.Reason, n.From}).AllowN(now, 1) {
+	if n.From != (netaddr.Source{}) && !l.sources.Of(sourceKey{n.Reason, n.From}).AllowN(now, 1) {
 		return false
 	}
 	all := l.reasons[n.Reason]
 	if all == nil {
-		all = budgetOf(n).limiter()
+		all = budgetOf(n).Bucket()
 		l.reasons[n.Reason] = all
 	}
 	return all.AllowN(now, 1)
-}
-
-func (l *limits) source(key sourceKey) *rate.Limiter {
-	if known, ok := l.sources.Get(key); ok {
-		return known.(*rate.Limiter)
-	}
-	limiter := ofSource.limiter()
-	l.sources.Add(key, limiter, sourceLife)
-	return limiter
 }
 
 // omit counts an event that is left out, and reports whether it is the first one

@@ -14,13 +14,13 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-func sourceN(n int) decide.Source {
+func sourceN(n int) netaddr.Source {
 	mac := netaddr.MAC{2}
 	binary.BigEndian.PutUint32(mac[2:], uint32(n))
-	return decide.Source{MAC: mac}
+	return netaddr.Source{MAC: mac}
 }
 
-func notice(reason string, host *model.Host, from decide.Source, key any) decide.Notice {
+func notice(reason string, host *model.Host, from netaddr.Source, key any) decide.Notice {
 	message := fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)
 	return decide.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: message}
 }
@@ -79,7 +79,7 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 						}
 					}
 				}
-				if objects, _ := r.store.count(); objects > 2*(ofAlarms.burst+ofHosts.burst+ofStrangers.burst+10)+10 {
+				if objects, _ := r.store.count(); objects > 2*(ofAlarms.Burst+ofHosts.Burst+ofStrangers.Burst+10)+10 {
 					t.Errorf("the noise made %d events", objects)
 				}
 			})
@@ -96,19 +96,19 @@ func TestLoudClient(t *testing.T) {
 			r.Notice(notice(decide.ReasonClaimRefused, loud, sourceN(1), i))
 		}
 		r.Notice(notice(decide.ReasonClaimRefused, quiet, sourceN(2), "mac"))
-		r.Notice(notice(decide.ReasonImageUnavailable, loud, decide.Source{}, "image"))
+		r.Notice(notice(decide.ReasonImageUnavailable, loud, netaddr.Source{}, "image"))
 		pass(time.Second)
 		events := r.all()
 		if events["ClaimRefused g10/quiet"] == nil || events["ImageUnavailable g10/loud"] == nil {
 			t.Errorf("events: %v", events)
 		}
-		if n := len(r.limits.sources.Keys()); n != 2 {
+		if n := r.limits.sources.Len(); n != 2 {
 			t.Errorf("%d limiters", n)
 		}
 		for i := range 3 * maxSources {
 			r.Notice(notice(decide.ReasonClaimRefused, loud, sourceN(i), i))
 		}
-		if n := len(r.limits.sources.Keys()); n > maxSources {
+		if n := r.limits.sources.Len(); n > maxSources {
 			t.Errorf("%d limiters", n)
 		}
 	})
@@ -140,9 +140,9 @@ func TestOmissions(t *testing.T) {
 			t.Fatal("what was left out is not reported")
 		}
 		if e.Count != 1 || e.Type != v1.EventWarning || lines != 1 ||
-			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.burst, " events ClaimRefused were left out")) ||
+			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.Burst, " events ClaimRefused were left out")) ||
 			!strings.Contains(e.Message, "199") ||
-			!strings.Contains(r.logged(), fmt.Sprint("reason=ClaimRefused count=", 200-ofSource.burst)) {
+			!strings.Contains(r.logged(), fmt.Sprint("reason=ClaimRefused count=", 200-ofSource.Burst)) {
 			t.Errorf("event %+v\nlog %s", e, r.logged())
 		}
 		pass(time.Hour)

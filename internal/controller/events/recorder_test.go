@@ -21,6 +21,7 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs/logstest"
 )
 
@@ -142,7 +143,7 @@ func TestEventsAreBounded(t *testing.T) {
 			others: func(i int) { r.Record(server1, v1.EventNormal, "Test", fmt.Sprint(i)) },
 			steps:  func(i int) { r.RecordStep(model.Ref{Name: "many"}, "u", "LocalBoot", fmt.Sprint(i)) },
 			alarms: func(i int) {
-				r.Notice(notice(decide.ReasonNeighborMismatch, r.host(fmt.Sprint(i)), decide.Source{}, "x"))
+				r.Notice(notice(decide.ReasonNeighborMismatch, r.host(fmt.Sprint(i)), netaddr.Source{}, "x"))
 			},
 		} {
 			before := r.droppedBy(causeFull)
@@ -316,8 +317,8 @@ func TestAddressScan(t *testing.T) {
 		pass(time.Minute)
 		objects, _ := r.store.count()
 		// There are two reasons, and an event for each that others were left out.
-		if limit := 2 * (ofStrangers.burst + 4*ofStrangers.perMinute + 2); objects > limit ||
-			objects < 2*ofStrangers.burst {
+		if limit := 2 * (ofStrangers.Burst + 4*int(time.Minute/ofStrangers.Every) + 2); objects > limit ||
+			objects < 2*ofStrangers.Burst {
 			t.Errorf("a scan of 20,000 addresses in 200 s made %d events", objects)
 		}
 		r.store.mu.Lock()
@@ -394,7 +395,7 @@ func TestEventShape(t *testing.T) {
 func TestLoginRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		for i := range 2 * ofHosts.burst {
+		for i := range 2 * ofHosts.Burst {
 			r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
 		}
 		image := &model.Image{Ref: model.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
@@ -407,7 +408,7 @@ func TestLoginRefused(t *testing.T) {
 			e.InvolvedObject.UID != "uid-live" || e.Message != "(combined from similar events): a login from 192.168.10.249" {
 			t.Errorf("%+v", e)
 		}
-		if objects, _ := r.store.count(); objects > ofHosts.burst+ofHosts.perMinute+2 {
+		if objects, _ := r.store.count(); objects > ofHosts.Burst+int(time.Minute/ofHosts.Every)+2 {
 			t.Errorf("%d events", objects)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 const (
 	// maxMachines bounds the unknown machines.
 	maxMachines = 10_000
-	// maxOfSource bounds those of one source (netaddr.Source) whose hardware address no
+	// maxOfSource bounds those of one source (netaddr.Network) whose hardware address no
 	// neighbour table has: one client must not push out the machines of others.
 	maxOfSource = 256
 )
@@ -82,7 +82,7 @@ func (l *machines) touch(m *machine, addr netip.Addr, verified bool) {
 	m.inOrder = l.claimed.PushBack(m)
 	// A client that claims the hardware address of another machine does not take it over.
 	if !m.source.IsValid() {
-		m.source = netaddr.Source(addr)
+		m.source = netaddr.Network(addr)
 	}
 	if l.sources[m.source] == nil {
 		l.sources[m.source] = list.New()

@@ -352,7 +352,7 @@ func (q *question) who() string {
 }
 
 func (q *question) notice(reason string, h *model.Host, key, message string) {
-	n := Notice{Reason: reason, Host: h, Key: key, Message: message, From: sourceOf(q.addr, q.neighbor)}
+	n := Notice{Reason: reason, Host: h, Key: key, Message: message, From: netaddr.SourceOf(q.addr, q.neighbor)}
 	if h == nil {
 		n.Machine = MachineName(cmp.Or(q.neighbor, q.req.Claims.MAC), q.addr)
 	}
@@ -392,7 +392,7 @@ func (q *question) unknown() {
 func NeighborChanged(h *model.Host, client netip.Addr, mac, former netaddr.MAC) (Notice, *fault.Error) {
 	change := client.String() + " changed from " + former.String() + " to " + mac.String()
 	return Notice{
-			Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
+			Reason: ReasonNeighborChanged, Host: h, Key: change, From: netaddr.SourceOf(client, mac),
 			Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
 		}, fault.New(fault.Refused, "the hardware address behind "+client.String()+" was another one less than a minute ago,"+
 			" or when this connection was made; connect again in a minute")

@@ -94,7 +94,7 @@ type Notice struct {
 	// Key aggregates: notices with the same Reason, Host and Key are one event.
 	Key string
 	// From is the client that caused it; zero: there is none.
-	From Source
+	From netaddr.Source
 }
 
 // IsAlarm reports whether the notice says that a machine may have received the config of
@@ -111,21 +111,6 @@ func IsOfOneRequest(reason string) bool {
 		return true
 	}
 	return false
-}
-
-// Source is a client for limits: its hardware address or, where that is unknown, its
-// address or network.
-type Source struct {
-	MAC  netaddr.MAC
-	Addr netip.Addr // see netaddr.Source
-}
-
-// sourceOf returns the source of a client.
-func sourceOf(addr netip.Addr, mac netaddr.MAC) Source {
-	if mac != zeroMAC {
-		return Source{MAC: mac}
-	}
-	return Source{Addr: netaddr.Source(addr)}
 }
 
 // Limit names the clients for which nothing is looked up, after too many guesses.

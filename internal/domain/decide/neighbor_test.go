@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +47,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			} {
 				refused := got.err != nil && got.err.Kind == fault.Refused
 				told := slices.ContainsFunc(got.notices, func(n Notice) bool {
-					return n.Reason == ReasonClaimRefused && n.Host.Name == "h1" && n.From == sourceOf(req.Caller.Addr, req.Caller.MAC)
+					return n.Reason == ReasonClaimRefused && n.Host.Name == "h1" && n.From == netaddr.SourceOf(req.Caller.Addr, req.Caller.MAC)
 				})
 				if want := c.want == fault.Refused; refused != want || told != want ||
 					(got.host != nil) != (c.want == fault.Internal) {
@@ -66,31 +65,6 @@ func imageAnswer(i ImageDecision) (answer struct {
 }) {
 	answer.err, answer.host, answer.notices = i.Err, i.Host, i.Notices
 	return answer
-}
-
-func TestSource(t *testing.T) {
-	mac := netaddr.MAC{2, 0, 0, 0, 0, 1}
-	addr := netip.MustParseAddr
-	for _, c := range []struct{ a, b Source }{
-		{sourceOf(addr("192.0.2.1"), mac), sourceOf(addr("2001:db8::1"), mac)},
-		{sourceOf(addr("2001:db8::1"), zeroMAC), sourceOf(addr("2001:db8::ffff:2"), zeroMAC)},
-	} {
-		if c.a != c.b || c.a == (Source{}) {
-			t.Errorf("%+v and %+v are two sources", c.a, c.b)
-		}
-	}
-	for _, c := range []struct{ a, b Source }{
-		{sourceOf(addr("192.0.2.1"), zeroMAC), sourceOf(addr("192.0.2.2"), zeroMAC)},
-		{sourceOf(addr("2001:db8::1"), zeroMAC), sourceOf(addr("2001:db8:0:1::1"), zeroMAC)},
-		{sourceOf(addr("192.0.2.1"), zeroMAC), sourceOf(addr("192.0.2.1"), mac)},
-	} {
-		if c.a == c.b {
-			t.Errorf("%+v is one source", c.a)
-		}
-	}
-	if sourceOf(netip.Addr{}, zeroMAC) != (Source{}) {
-		t.Error("a client without an address is a source")
-	}
 }
 
 // TestTwoHostsOfOneMachine is a machine of which one host has the address and another the

@@ -68,10 +68,10 @@ func FirstLabel(name string) string {
 	return first
 }
 
-// Source returns the address that counts for a bound per client: an IPv4 address for
+// Network returns the address that counts for a bound per client: an IPv4 address for
 // itself, an IPv6 address as its /64, which one machine owns. A link-local IPv6 address
 // counts for itself, with its zone: all machines of a network share one /64 there.
-func Source(addr netip.Addr) netip.Addr {
+func Network(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is4() || addr.IsLinkLocalUnicast() {
 		return addr
@@ -83,12 +83,28 @@ func Source(addr netip.Addr) netip.Addr {
 	return prefix.Addr()
 }
 
-// SourceText is how a Source is written: an IPv6 /64 as such.
-func SourceText(source netip.Addr) string {
-	if source.Is6() && !source.IsLinkLocalUnicast() {
-		return source.String() + "/64"
+// NetworkText is how a Network is written: an IPv6 /64 as such.
+func NetworkText(network netip.Addr) string {
+	if network.Is6() && !network.IsLinkLocalUnicast() {
+		return network.String() + "/64"
 	}
-	return source.String()
+	return network.String()
+}
+
+// Source is where requests come from, for limits and logs: a network as Network returns it, a hardware address of the
+// neighbour table, or both. The zero Source is not known.
+type Source struct {
+	Addr netip.Addr
+	MAC  MAC
+}
+
+// SourceOf returns what a client is limited by: its hardware address where that is known, since one card can have
+// many addresses, else its network.
+func SourceOf(addr netip.Addr, mac MAC) Source {
+	if mac != (MAC{}) {
+		return Source{MAC: mac}
+	}
+	return Source{Addr: Network(addr)}
 }
 
 // MAC is an EUI-48 hardware address. It is comparable, so that it can be a map key.

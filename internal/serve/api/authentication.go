@@ -86,7 +86,7 @@ func (s *Server) openGuard() (follow []func(), err error) {
 		follow = append(follow, func() { static.Run(s.ctx, s.RecheckCallers) })
 	}
 	if file := s.opts.AuthenticationConfig; file != "" {
-		limited := s.opts.Limiter.Handler(s.opts.Logger.Handler(), logs.Source{Kind: logs.Library, Name: "oidc"})
+		limited := s.opts.Limiter.Handler(s.opts.Logger.Handler(), logs.Origin{Kind: logs.Library, Name: "oidc"})
 		issuers, err := oidc.Open(s.ctx, file, s.opts.Logger, slog.New(limited))
 		if err != nil {
 			return nil, fmt.Errorf("--authentication-config: %w", err)

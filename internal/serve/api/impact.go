@@ -42,7 +42,7 @@ type impacts struct {
 }
 
 func newImpacts(opts *Options) *impacts {
-	return &impacts{opts: opts, turns: budget.New(maxPredictions, predictionWait), meters: meters{}}
+	return &impacts{opts: opts, turns: budget.New(maxPredictions, predictionWait), meters: newMeters()}
 }
 
 // begin waits for the turn of a prediction for the user of a request, until ctx ends, and returns what ends it;

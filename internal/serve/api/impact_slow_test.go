@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +45,7 @@ func TestSlowTemplatesDelayNoWrite(t *testing.T) {
 	}
 	// Nothing is left at work that others would wait for.
 	testkit.Until(t, "it comes to pass", func() bool { return a.server.impacts.turns.Stats().Used == 0 })
-	meter := a.server.impacts.meters.get("", time.Now())
-	meter.spend(-4 * maxBalance)
+	a.server.impacts.meters = newMeters()
 	got = impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("2"))))
 	if !slices.Equal(got, []string{"impact on 1 of 61 hosts: other contents of the config (g10/x)"}) {
 		t.Errorf("another write: %q", got)
@@ -74,13 +74,15 @@ func TestPredictionsTakeTurnsByUser(t *testing.T) {
 	if end = p.begin(of("ann")); end == nil {
 		t.Fatal("the turn was not given back")
 	}
-	now := time.Now()
-	p.meters.get("ann", now).spend(2 * maxBalance)
-	if p.meters.get("ann", now).allow(now) || !p.meters.get("bob", now).allow(now) {
+	spend(p.meters.get("ann"), time.Now(), 2*maxBalance)
+	if p.meters.get("ann").Tokens() > 0 || p.meters.get("bob").Tokens() <= 0 {
 		t.Error("the time of ann is that of bob")
 	}
-	if later := now.Add(time.Hour); p.meters.get("eve", later) == nil || len(p.meters.of) != 1 {
-		t.Errorf("%d meters are kept", len(p.meters.of))
+	for i := range 2 * maxMeters {
+		p.meters.get(strconv.Itoa(i))
+	}
+	if n := p.meters.of.Len(); n != maxMeters {
+		t.Errorf("%d meters are kept", n)
 	}
 }
 

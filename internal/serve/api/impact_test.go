@@ -299,13 +299,12 @@ func TestLoginsOfImagesWarn(t *testing.T) {
 // answers say where one was left out.
 func TestManyWritesAreNotDelayed(t *testing.T) {
 	a := startPredicting(t)
-	meter := a.server.impacts.meters.get("", time.Now())
-	meter.spend(2 * maxBalance)
+	spend(a.server.impacts.meters.get(""), time.Now(), 2*maxBalance)
 	if got := a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("2"))).warnings; !slices.Equal(got,
 		[]string{manyWrites}) {
 		t.Errorf("%q", got)
 	}
-	meter.spend(-4 * maxBalance)
+	a.server.impacts.meters = newMeters()
 	var ends []func()
 	for range maxPredictions { // others run
 		ends = append(ends, a.server.impacts.begin(t.Context()))
@@ -320,16 +319,16 @@ func TestManyWritesAreNotDelayed(t *testing.T) {
 	for _, end := range ends {
 		end()
 	}
-	m := newMeter(time.Unix(0, 0))
-	m.allow(time.Unix(0, 0))
-	m.spend(3 * time.Second)
-	for at, want := range map[int64]bool{1: false, 9: false} {
-		if got := m.allow(time.Unix(at, 0)); got != want {
-			t.Errorf("after %d s: %t", at, got)
+	meters, now := newMeters(), time.Now()
+	m := meters.get("")
+	spend(m, now, 3*time.Second)
+	for after, want := range map[time.Duration]bool{1: false, 9: false, 11: true, 30: true} {
+		if got := m.TokensAt(now.Add(after*time.Second)) > 0; got != want {
+			t.Errorf("after %d s there is time for a prediction: %t", after, got)
 		}
 	}
-	if !m.allow(time.Unix(30, 0)) {
-		t.Error("after 30 s there is time for a prediction again")
+	if got := m.TokensAt(now.Add(time.Hour)); got != float64(maxBalance/time.Microsecond) {
+		t.Errorf("after an hour there are %v microseconds", got)
 	}
 }
 

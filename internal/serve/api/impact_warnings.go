@@ -8,83 +8,52 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/warning"
 
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/limit"
 )
 
 const (
 	// admissionTime bounds the synchronous work on a write, with the prediction of its impact, and maxBalance
-	// and refill the time that the predictions of a user's writes take: so much at once, and so much of the
-	// time that passes.
+	// and refill the time that the predictions of a user's writes take: so much at once, and one part in refill
+	// of the time that passes. maxMeters bounds the users that are remembered.
 	admissionTime = time.Second
 	maxBalance    = 2 * time.Second
-	refill        = 0.1
+	refill        = 10
+	maxMeters     = 1 << 12
 	// warnWait bounds the wait of a write for other predictions.
 	warnWait = 100 * time.Millisecond
 	// maxWarned bounds the hosts that a warning names.
 	maxWarned = 3
 )
 
-// meter bounds the time of the predictions.
-type meter struct {
-	mu      sync.Mutex
-	balance time.Duration
-	at      time.Time
-}
-
-func newMeter(now time.Time) meter { return meter{balance: maxBalance, at: now} }
-
-// allow reports whether there is time left.
-func (m *meter) allow(now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.balance = min(maxBalance, m.balance+time.Duration(float64(now.Sub(m.at))*refill))
-	m.at = now
-	return m.balance > 0
-}
-
-// isFull reports whether all that was spent has come back.
-func (m *meter) isFull(now time.Time) bool {
-	_ = m.allow(now)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.balance == maxBalance
-}
-
-func (m *meter) spend(took time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.balance -= took
-}
-
-// meters have the meter of each user whose balance is not full.
+// meters have the time in microseconds that the predictions of each user may take.
 type meters struct {
 	mu sync.Mutex
-	of map[string]*meter
+	of limit.Table[string, *rate.Limiter]
 }
 
-// get returns the meter of a user, and forgets those whose balance is full again.
-func (m *meters) get(client string, now time.Time) *meter {
+func newMeters() meters {
+	full := int(maxBalance / time.Microsecond)
+	return meters{of: limit.Buckets[string](maxMeters, limit.Rate{Every: refill * time.Microsecond, Burst: full})}
+}
+
+// get returns the meter of a user. There is time left where it has a token.
+func (m *meters) get(client string) *rate.Limiter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, other := range m.of {
-		if name != client && other.isFull(now) {
-			delete(m.of, name)
-		}
+	return m.of.Of(client)
+}
+
+// spend takes the time of a prediction from a meter, also more than is left.
+func spend(meter *rate.Limiter, now time.Time, took time.Duration) {
+	for ; took > 0; took -= maxBalance {
+		meter.ReserveN(now, int(min(took, maxBalance)/time.Microsecond))
 	}
-	if m.of == nil {
-		m.of = map[string]*meter{}
-	}
-	found := m.of[client]
-	if found == nil {
-		one := newMeter(now)
-		found = &one
-		m.of[client] = found
-	}
-	return found
 }
 
 // Warnings of a write whose impact was not computed.
@@ -112,8 +81,8 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	defer cancel()
 	pace, end := newPacer(ctx), func() {}
 	if set.concernsAll() {
-		meter := p.meters.get(clientOf(ctx), time.Now())
-		if !meter.allow(time.Now()) {
+		meter := p.meters.get(clientOf(ctx))
+		if meter.Tokens() <= 0 {
 			warning.AddWarning(ctx, "", manyWrites)
 			return
 		}
@@ -123,7 +92,7 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 			return
 		}
 		pace = newPacer(ctx)
-		end = func() { meter.spend(pace.total()); turn() }
+		end = func() { spend(meter, time.Now(), pace.total()); turn() }
 	}
 	texts, err := untilEnd(ctx, end, func() ([]string, error) { return p.warnings(pace, set, a.view) })
 	if err != nil {

@@ -127,7 +127,8 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 	now := time.Now()
 	source := logs.Stranger(logs.Refused, caller.Addr, caller.MAC)
 	if seen.user != "" {
-		source = logs.Source{Kind: logs.Known, Name: seen.user, Addr: netaddr.Source(caller.Addr), MAC: caller.MAC}
+		source = logs.Origin{Kind: logs.Known, Name: seen.user}
+		source.Source = netaddr.Source{Addr: netaddr.Network(caller.Addr), MAC: caller.MAC}
 		if seen.admitted && status < http.StatusBadRequest && !dryRun {
 			source.Kind = logs.Written
 		}

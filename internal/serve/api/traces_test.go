@@ -206,7 +206,7 @@ func TestForbiddenRequestsLeaveALine(t *testing.T) {
 func TestFloodOfRefusedCredentialsLeavesFewLines(t *testing.T) {
 	logger, logged := logstest.Logger()
 	limiter := logs.NewLimiter(logger, nil)
-	BridgeLogs(slog.New(limiter.Handler(logger.Handler(), logs.Source{Kind: logs.Library, Name: "kubernetes"})))
+	BridgeLogs(slog.New(limiter.Handler(logger.Handler(), logs.Origin{Kind: logs.Library, Name: "kubernetes"})))
 	t.Cleanup(func() { BridgeLogs(slog.New(slog.DiscardHandler)) })
 	a := startOn(t, newStores(t), Listener{}, func(o *Options) { o.Logger, o.Limiter = logger, limiter })
 	handler := a.server.Handler(Listener{})

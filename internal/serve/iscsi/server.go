@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"glowplug/internal/limit"
 )
 
 // Defaults of Options.
@@ -94,7 +96,7 @@ type Server struct {
 	stop      chan struct{} // closed with the server
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
-	sources   map[netip.Addr]int
+	sources   limit.Counts[netip.Addr]
 }
 
 // New returns a server, which listens on nothing before Serve. Shutdown or Close end it.
@@ -106,7 +108,7 @@ func New(options Options) (*Server, error) {
 		options: options, log: options.Logger, sessions: newSessions(), stop: make(chan struct{}),
 		guesses:    newGuesses(options.MaxConnections),
 		complaints: rate.NewLimiter(complaintsPerSecond, complaintsPerSecond),
-		listeners:  map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, sources: map[netip.Addr]int{},
+		listeners:  map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, sources: limit.Counts[netip.Addr]{},
 	}
 	s.connections.Go(s.watch)
 	return s, nil

@@ -18,7 +18,7 @@ var (
 func (s *Server) enlist(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := netaddr.Source(c.remote.Addr())
+	from := netaddr.Network(c.remote.Addr())
 	switch {
 	case s.closed:
 		return ErrServerClosed
@@ -28,7 +28,7 @@ func (s *Server) enlist(c *conn) error {
 		return errSource
 	}
 	s.conns[c] = struct{}{}
-	s.sources[from]++
+	s.sources.Add(from, 1)
 	s.connections.Add(1)
 	return nil
 }
@@ -37,10 +37,7 @@ func (s *Server) delist(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	from := netaddr.Source(c.remote.Addr())
-	if s.sources[from]--; s.sources[from] == 0 {
-		delete(s.sources, from)
-	}
+	s.sources.Add(netaddr.Network(c.remote.Addr()), -1)
 }
 
 // watch pings and ends silent or stuck connections, until the server is closed.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"glowplug/internal/limit"
 	"glowplug/internal/serve/peer"
 )
 
@@ -29,26 +30,26 @@ func (l wrapper) Accept() (net.Conn, error) {
 	return l.wrap(conn), nil
 }
 
-// PerSource makes a listener that has at most limit connections of one source open, 0 for any number, and
+// PerSource makes a listener that has so many connections of one source open, 0 for any number, and
 // accepts them at the rate of rates at most, which may be nil. Others are closed at once, and refused is
 // called. Source returns the source of a connection by its remote address; "" is not bounded.
 func PerSource(
-	l net.Listener, limit int, rates *Rates, source func(net.Addr) string, refused func(source string),
+	l net.Listener, most int, rates *Rates, source func(net.Addr) string, refused func(source string),
 ) net.Listener {
 	return &sourceListener{
-		Listener: l, limit: limit, rates: rates, source: source, refused: refused, open: map[string]int{},
+		Listener: l, most: most, rates: rates, source: source, refused: refused, open: limit.Counts[string]{},
 	}
 }
 
 type sourceListener struct {
 	net.Listener
-	limit   int
+	most    int
 	rates   *Rates
 	source  func(net.Addr) string
 	refused func(string)
 
 	mu   sync.Mutex
-	open map[string]int // connections by source; those that have any
+	open limit.Counts[string] // connections by source
 }
 
 // Accept waits for a connection of a source that is within its bounds.
@@ -73,19 +74,17 @@ func (l *sourceListener) Accept() (net.Conn, error) {
 func (l *sourceListener) acquire(source string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.limit > 0 && l.open[source] >= l.limit {
+	if l.most > 0 && l.open[source] >= l.most {
 		return false
 	}
-	l.open[source]++
+	l.open.Add(source, 1)
 	return true
 }
 
 func (l *sourceListener) release(source string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[source]--; l.open[source] <= 0 {
-		delete(l.open, source)
-	}
+	l.open.Add(source, -1)
 }
 
 // sourceConn is counted until it is closed.

@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
+
+	"glowplug/internal/limit"
 )
 
 // Class is a class of requests whose rate is bounded by itself: requests of one class use up nothing of another.
@@ -31,10 +32,8 @@ const (
 // Rates bounds the rate of the requests of each source, whatever the number of its connections. It is safe for
 // concurrent use.
 type Rates struct {
-	perSecond int
-
 	mu      sync.Mutex
-	sources *simplelru.LRU[string, *limiters]
+	sources limit.Table[string, *limiters]
 }
 
 // limiters are those of a source, by class.
@@ -42,23 +41,20 @@ type limiters [classes]*rate.Limiter
 
 // NewRates bounds requests to a number in a second, which is at least 1.
 func NewRates(perSecond int) *Rates {
-	r := &Rates{perSecond: perSecond}
-	r.sources, _ = simplelru.NewLRU[string, *limiters](maxSources, nil) // fails for a size of 0 alone
-	return r
+	each := limit.PerSecond(perSecond, burstSeconds*perSecond)
+	return &Rates{sources: limit.NewTable[string](maxSources, func() *limiters {
+		l := &limiters{}
+		for class := range l {
+			l[class] = each.Bucket()
+		}
+		return l
+	})}
 }
 
 func (r *Rates) of(source string) *limiters {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l, known := r.sources.Get(source)
-	if !known {
-		l = &limiters{}
-		for class := range l {
-			l[class] = rate.NewLimiter(rate.Limit(r.perSecond), burstSeconds*r.perSecond)
-		}
-		r.sources.Add(source, l)
-	}
-	return l
+	return r.sources.Of(source)
 }
 
 // connects counts a new connection of a source, and reports whether it is within the rate. A nil Rates allows all.

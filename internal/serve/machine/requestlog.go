@@ -151,15 +151,15 @@ func (a *attributes) addResult(res *result, raw bool) {
 
 // sourceOf returns the source that a line is counted by. That of a host has its sender as
 // well, so that no sender uses up the lines of another.
-func sourceOf(status int, caller *identity.Caller, res *result) logs.Source {
+func sourceOf(status int, caller *identity.Caller, res *result) logs.Origin {
 	switch {
 	case res.Host != nil:
-		return logs.Source{
+		return logs.Origin{
 			Kind: logs.Known, Namespace: res.Host.Namespace, Name: res.Host.Name,
-			Addr: netaddr.Source(caller.Addr), MAC: caller.MAC,
+			Source: netaddr.Source{Addr: netaddr.Network(caller.Addr), MAC: caller.MAC},
 		}
 	case caller.Believed:
-		return logs.Source{Kind: logs.Known, Addr: netaddr.Source(caller.Addr)}
+		return logs.Origin{Kind: logs.Known, Source: netaddr.SourceOf(caller.Addr, netaddr.MAC{})}
 	case status < http.StatusBadRequest:
 		return logs.Stranger(logs.Served, caller.Addr, caller.MAC)
 	}

@@ -78,20 +78,20 @@ func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims
 		return decide.Unlimited
 	}
 	for _, claim := range decide.Named(c) {
-		if g.claims.Limited(at, Source{Addr: caller.Addr, Claim: claim}) {
+		if g.claims.Limited(at, Guesser{Addr: caller.Addr, Claim: claim}) {
 			return decide.AllLimited
 		}
 	}
-	return limit(g.claims, at, caller)
+	return limitOf(g.claims, at, caller)
 }
 
 // Images returns the limit on look-ups of images for a caller.
 func (g *Guard) Images(at time.Time, caller *identity.Caller) decide.Limit {
-	return limit(g.images, at, caller)
+	return limitOf(g.images, at, caller)
 }
 
-func limit(t *Tally, at time.Time, caller *identity.Caller) decide.Limit {
-	s := Source{Addr: caller.Addr, MAC: caller.MAC}
+func limitOf(t *Tally, at time.Time, caller *identity.Caller) decide.Limit {
+	s := Guesser{Addr: caller.Addr, MAC: caller.MAC}
 	if !t.Limited(at, s) {
 		return decide.Unlimited
 	}
@@ -103,7 +103,7 @@ func limit(t *Tally, at time.Time, caller *identity.Caller) decide.Limit {
 
 // Guessed counts the claims of a request that do not hold.
 func (g *Guard) Guessed(at time.Time, caller *identity.Caller, u *decide.Unheld) {
-	s := Source{Addr: caller.Addr, MAC: caller.MAC}
+	s := Guesser{Addr: caller.Addr, MAC: caller.MAC}
 	reached := u.Refused && g.claims.Count(at, s, "", true)
 	// A host makes the same claims at each boot, and its object need not have all of them:
 	// it guesses where it claims something else.
@@ -119,7 +119,7 @@ func (g *Guard) Guessed(at time.Time, caller *identity.Caller, u *decide.Unheld)
 
 // Missed counts a request for an image that the caller cannot have.
 func (g *Guard) Missed(at time.Time, caller *identity.Caller) {
-	if g.images.Count(at, Source{Addr: caller.Addr, MAC: caller.MAC}, "", true) {
+	if g.images.Count(at, Guesser{Addr: caller.Addr, MAC: caller.MAC}, "", true) {
 		g.announce(ofImages, decide.ReasonImagesLimited, caller, "requests for images that it cannot have",
 			"further ones are answered 503 without being looked up, but for the image that it boots")
 	}
@@ -140,7 +140,7 @@ func (g *Guard) announce(of, reason string, caller *identity.Caller, what, then 
 	g.reached.WithLabelValues(of).Inc()
 	who, key := "a client without an address", "none"
 	if addr := caller.Addr; addr.IsValid() {
-		who, key = addr.String(), netaddr.SourceText(netaddr.Source(addr))
+		who, key = addr.String(), netaddr.NetworkText(netaddr.Network(addr))
 	}
 	if caller.MAC != (netaddr.MAC{}) {
 		who += " (" + caller.MAC.String() + ")"

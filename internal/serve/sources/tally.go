@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/limit"
 )
 
 const (
@@ -26,9 +25,9 @@ const (
 	siteShare = 16
 )
 
-// Source is where a request comes from, as far as the network shows. The zero Addr is a
+// Guesser is where a request comes from, as far as the network shows. The zero Addr is a
 // client that its proxies do not name: all of them are one source.
-type Source struct {
+type Guesser struct {
 	Addr netip.Addr
 	// MAC is the entry of the neighbour table; zero: none.
 	MAC netaddr.MAC
@@ -84,13 +83,14 @@ type Tally struct {
 	until atomic.Int32
 
 	mu      sync.RWMutex
-	records *simplelru.LRU[key, *record]
+	records limit.Table[key, *record]
 }
 
 // NewTally makes a Tally. No time of a later call may be before start.
 func NewTally(start time.Time) *Tally {
-	t := &Tally{start: start, seed: maphash.MakeSeed()}
-	t.records, _ = simplelru.NewLRU[key, *record](maxKeys, nil) // fails for a size of 0 alone
+	t := &Tally{
+		start: start, seed: maphash.MakeSeed(), records: limit.NewTable[key](maxKeys, func() *record { return &record{} }),
+	}
 	t.until.Store(-1)
 	return t
 }
@@ -105,7 +105,7 @@ func (t *Tally) quiet(at time.Time) bool {
 
 // Limited reports whether a source is at its limit: by its address or, of IPv6, its
 // /64 or /48, or by its hardware address.
-func (t *Tally) Limited(at time.Time, s Source) bool {
+func (t *Tally) Limited(at time.Time, s Guesser) bool {
 	if t.quiet(at) {
 		return false
 	}
@@ -121,17 +121,13 @@ func (t *Tally) Limited(at time.Time, s Source) bool {
 // Count counts a wrong guess, and reports whether it has brought the source to its
 // limit. Where again is false, one that the source has made within Period already is not
 // counted again.
-func (t *Tally) Count(at time.Time, s Source, what string, again bool) (reached bool) {
+func (t *Tally) Count(at time.Time, s Guesser, what string, again bool) (reached bool) {
 	g := guess{at: t.tenths(at), what: uint32(maphash.String(t.seed, what))}
 	keys := t.keys(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, k := range keys {
-		r, found := t.records.Get(k)
-		if !found {
-			r = &record{}
-			t.records.Add(k, r)
-		}
+		r := t.records.Of(k)
 		if !again && r.has(g) {
 			continue
 		}
@@ -146,7 +142,7 @@ func (t *Tally) Count(at time.Time, s Source, what string, again bool) (reached 
 }
 
 // keys returns what a source is counted by.
-func (t *Tally) keys(s *Source) []key {
+func (t *Tally) keys(s *Guesser) []key {
 	addr := s.Addr
 	if s.Claim != "" {
 		var of [16]byte

@@ -12,50 +12,50 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func from(addr string) Source { return Source{Addr: netip.MustParseAddr(addr)} }
+func from(addr string) Guesser { return Guesser{Addr: netip.MustParseAddr(addr)} }
 
 func mac(n byte) netaddr.MAC { return netaddr.MAC{2, 0, 0, 0, 0, n} }
 
 // TestTally has what a source guesses in a second, and who is at the limit then.
 func TestTally(t *testing.T) {
-	one := func(s Source, n int) []Source {
-		all := make([]Source, n)
+	one := func(s Guesser, n int) []Guesser {
+		all := make([]Guesser, n)
 		for i := range all {
 			all[i] = s
 		}
 		return all
 	}
-	networks := func(n int) (all []Source) { // of one /48
+	networks := func(n int) (all []Guesser) { // of one /48
 		for i := range n {
 			all = append(all, from(fmt.Sprintf("2001:db8:1:%x::1", i)))
 		}
 		return all
 	}
-	v4, cardOne := from("192.0.2.1"), Source{Addr: netip.MustParseAddr("192.0.2.1"), MAC: mac(1)}
+	v4, cardOne := from("192.0.2.1"), Guesser{Addr: netip.MustParseAddr("192.0.2.1"), MAC: mac(1)}
 	known := from("2001:db8::1")
 	known.Known = true
 	behind := from("192.0.2.1")
 	behind.Claim = "mac 02:00:00:00:00:07"
 	for _, c := range []struct {
 		name          string
-		guesses       []Source
-		limited, free []Source
+		guesses       []Guesser
+		limited, free []Guesser
 	}{
-		{"fewer than the limit", one(v4, Limit-1), nil, []Source{v4}},
-		{"an IPv4 address", one(v4, Limit), []Source{v4, cardOne}, []Source{from("192.0.2.2"), from("127.0.0.1"), {}}},
-		{"an IPv6 address, and its /64", one(from("2001:db8::1"), Limit), []Source{from("2001:db8::1"),
-			from("2001:db8::2:1")}, []Source{from("2001:db8:0:1::1")}},
-		{"a link-local address, and no other", one(from("fe80::1"), Limit), []Source{from("fe80::1")},
-			[]Source{from("fe80::2")}},
-		{"a card, wherever it moves", one(cardOne, Limit), []Source{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(1)}},
-			[]Source{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(2)}}},
-		{"clients that their proxies do not name", one(Source{}, Limit), []Source{{}}, []Source{v4}},
-		{"many networks of a site", networks(siteShare * Limit), []Source{from("2001:db8:1:ffff::1")},
-			[]Source{from("2001:db8:2::1")}},
-		{"some networks of a site", networks(siteShare*Limit - 1), nil, []Source{from("2001:db8:1:ffff::1")}},
-		{"a known host does not limit its network", one(known, Limit), []Source{known, from("2001:db8::1")},
-			[]Source{from("2001:db8::2")}},
-		{"a machine behind NAT does not limit the others", one(behind, Limit), []Source{behind}, []Source{v4}},
+		{"fewer than the limit", one(v4, Limit-1), nil, []Guesser{v4}},
+		{"an IPv4 address", one(v4, Limit), []Guesser{v4, cardOne}, []Guesser{from("192.0.2.2"), from("127.0.0.1"), {}}},
+		{"an IPv6 address, and its /64", one(from("2001:db8::1"), Limit), []Guesser{from("2001:db8::1"),
+			from("2001:db8::2:1")}, []Guesser{from("2001:db8:0:1::1")}},
+		{"a link-local address, and no other", one(from("fe80::1"), Limit), []Guesser{from("fe80::1")},
+			[]Guesser{from("fe80::2")}},
+		{"a card, wherever it moves", one(cardOne, Limit), []Guesser{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(1)}},
+			[]Guesser{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(2)}}},
+		{"clients that their proxies do not name", one(Guesser{}, Limit), []Guesser{{}}, []Guesser{v4}},
+		{"many networks of a site", networks(siteShare * Limit), []Guesser{from("2001:db8:1:ffff::1")},
+			[]Guesser{from("2001:db8:2::1")}},
+		{"some networks of a site", networks(siteShare*Limit - 1), nil, []Guesser{from("2001:db8:1:ffff::1")}},
+		{"a known host does not limit its network", one(known, Limit), []Guesser{known, from("2001:db8::1")},
+			[]Guesser{from("2001:db8::2")}},
+		{"a machine behind NAT does not limit the others", one(behind, Limit), []Guesser{behind}, []Guesser{v4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tally, reached := NewTally(epoch), 0
@@ -133,7 +133,7 @@ func TestTallyIsBounded(t *testing.T) {
 		if i%1000 == 0 {
 			tally.Count(epoch, from("192.0.2.1"), "", true)
 		}
-		tally.Count(epoch, Source{Addr: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}, "", true)
+		tally.Count(epoch, Guesser{Addr: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}, "", true)
 	}
 	if n := tally.records.Len(); n != maxKeys {
 		t.Errorf("%d keys; want %d", n, maxKeys)
@@ -154,14 +154,14 @@ func TestTallyConcurrently(t *testing.T) {
 	for n := range 4 {
 		all.Go(func() {
 			for i := range 2000 {
-				s := Source{Addr: netip.AddrFrom4([4]byte{10, 0, byte(n), byte(i)}), MAC: mac(byte(i % 3))}
+				s := Guesser{Addr: netip.AddrFrom4([4]byte{10, 0, byte(n), byte(i)}), MAC: mac(byte(i % 3))}
 				tally.Count(epoch, s, "", true)
 				tally.Limited(epoch, s)
 			}
 		})
 	}
 	all.Wait()
-	if !tally.Limited(epoch, Source{MAC: mac(0)}) {
+	if !tally.Limited(epoch, Guesser{MAC: mac(0)}) {
 		t.Error("not limited")
 	}
 }
@@ -171,8 +171,8 @@ func FuzzTally(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 255, 255, 1})
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		tally, at := NewTally(epoch), epoch
-		guesses := map[Source][]time.Time{}
-		within := func(s Source) (n int) {
+		guesses := map[Guesser][]time.Time{}
+		within := func(s Guesser) (n int) {
 			for _, g := range guesses[s] {
 				if at.Sub(g) <= Period {
 					n++
@@ -181,7 +181,7 @@ func FuzzTally(f *testing.F) {
 			return n
 		}
 		for _, step := range steps {
-			s := Source{Addr: netip.AddrFrom4([4]byte{192, 0, 2, step & 1})}
+			s := Guesser{Addr: netip.AddrFrom4([4]byte{192, 0, 2, step & 1})}
 			at = at.Add(time.Duration(step>>1) * time.Second / 10)
 			before := within(s) >= Limit
 			guesses[s] = append(guesses[s], at)
@@ -203,7 +203,7 @@ func BenchmarkLimited(b *testing.B) {
 			tally, s := NewTally(epoch), from("192.0.2.1")
 			for i := range 1000 * Limit {
 				if !quiet {
-					tally.Count(epoch, Source{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, "", true)
+					tally.Count(epoch, Guesser{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, "", true)
 				}
 			}
 			for range Limit {

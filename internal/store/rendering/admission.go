@@ -1,10 +1,9 @@
 package rendering
 
 import (
-	"net/netip"
-
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/limit"
 )
 
 const (
@@ -15,17 +14,11 @@ const (
 	maxPerSource = 8
 )
 
-// source is the hardware address, or the address or network, by which strangers are counted.
-type source struct {
-	mac  netaddr.MAC
-	addr netip.Addr
-}
-
-// sourcesOf returns the sources of a stranger.
-func sourcesOf(caller *identity.Caller) []source {
-	sources := []source{{addr: netaddr.Source(caller.Addr)}}
+// sourcesOf returns what a stranger is counted by: its network, and its hardware address where that is known.
+func sourcesOf(caller *identity.Caller) []netaddr.Source {
+	sources := []netaddr.Source{{Addr: netaddr.Network(caller.Addr)}}
 	if caller.MAC != (netaddr.MAC{}) {
-		sources = append(sources, source{mac: caller.MAC})
+		sources = append(sources, netaddr.Source{MAC: caller.MAC})
 	}
 	return sources
 }
@@ -34,11 +27,11 @@ func sourcesOf(caller *identity.Caller) []source {
 // The cache's mutex guards it.
 type admission struct {
 	strangers int
-	bySource  map[source]int
+	bySource  limit.Counts[netaddr.Source]
 }
 
 // admit counts a rendering if the bounds allow it, and reports whether they do.
-func (a *admission) admit(sources []source) bool {
+func (a *admission) admit(sources []netaddr.Source) bool {
 	for _, from := range sources {
 		if a.strangers >= maxStrangers || a.bySource[from] >= maxPerSource {
 			return false
@@ -49,14 +42,12 @@ func (a *admission) admit(sources []source) bool {
 }
 
 // add adds n to the number of renderings for the sources of a stranger.
-func (a *admission) add(sources []source, n int) {
+func (a *admission) add(sources []netaddr.Source, n int) {
 	if len(sources) == 0 {
 		return
 	}
 	a.strangers += n
 	for _, from := range sources {
-		if a.bySource[from] += n; a.bySource[from] == 0 {
-			delete(a.bySource, from)
-		}
+		a.bySource.Add(from, n)
 	}
 }

@@ -19,7 +19,9 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/template"
+	"glowplug/internal/limit"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -104,7 +106,7 @@ func New(opts Options) *Cache {
 		slots:     newSlots(runtime.GOMAXPROCS(0)),
 		hosts:     newResults(maxHostBytes),
 		strangers: newResults(maxStrangerBytes),
-		admission: admission{bySource: map[source]int{}},
+		admission: admission{bySource: limit.Counts[netaddr.Source]{}},
 		parsed:    newLRU[string, *compile.Template](maxParsedBytes, nil),
 	}
 	c.closing, c.end = context.WithCancel(context.Background())
@@ -208,7 +210,7 @@ func nameOf(config *model.Config) string { return "config " + config.Ref.String(
 // waiter is for whom a rendering is, with the sources of a stranger.
 type waiter struct {
 	class   class
-	sources []source
+	sources []netaddr.Source
 }
 
 // waiterOf returns who asks.
@@ -356,7 +358,7 @@ func (c *Cache) inSlot(ctx context.Context, task *Task, facts *template.Facts, b
 
 // begin counts a rendering, unless the cache is closed or the number of renderings for
 // strangers is at its bound.
-func (c *Cache) begin(sources []source) error {
+func (c *Cache) begin(sources []netaddr.Source) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.closing.Err(); err != nil {
