@@ -47,7 +47,7 @@ func main() {
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one load measurement")
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
-	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, boots, trust, "+
+	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
 		"layers, plan, impact, templates, arguments or iscsi")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	flag.Parse()
@@ -84,7 +84,7 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing},
+	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing}, {"growth", b.growth},
 		{"boots", b.boots}, {"trust", b.trust}, {"layers", b.layers}, {"plan", b.plan}, {"impact", b.impact},
 		{"templates", b.templates},
 		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}} {
