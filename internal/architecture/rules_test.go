@@ -58,61 +58,84 @@ func checkRules(t *testing.T, dir, imp, file string) {
 	}
 }
 
-// maxFilesOfAType bounds the files that the methods of one type are spread over: a type
-// that needs more is several types.
-const maxFilesOfAType = 5
+// maxMethods bounds the methods of a type together with those of the types that it embeds: what a reader has to know
+// of a receiver. A type that needs more is several types, which have each other as fields.
+const maxMethods = 45
 
-func TestTypesAreNotSpread(t *testing.T) {
+// large are the packages with types that are not divided yet.
+var large = []string{"internal/app", "internal/domain/decide", "internal/domain/model", "internal/image"}
+
+func TestTypesHaveFewMethods(t *testing.T) {
 	for dir := range load(t) {
-		files := map[string]map[string]bool{}
-		paths, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*.go"))
-		if err != nil {
-			t.Fatal(err)
+		methods, embedded := methodsOf(t, dir)
+		var count func(typ string, seen map[string]bool) int
+		count = func(typ string, seen map[string]bool) int {
+			if seen[typ] {
+				return 0
+			}
+			seen[typ] = true
+			n := methods[typ]
+			for _, part := range embedded[typ] {
+				n += count(part, seen)
+			}
+			return n
 		}
-		for _, path := range paths {
-			name := filepath.Base(path)
-			if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "zz_generated") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, decl := range file.Decls {
-				if typ := receiver(decl); typ != "" {
-					if files[typ] == nil {
-						files[typ] = map[string]bool{}
-					}
-					files[typ][name] = true
-				}
-			}
-		}
-		for typ, in := range files {
-			if len(in) > maxFilesOfAType {
-				t.Errorf("%s: the methods of %s are in %d files; at most %d", dir, typ, len(in), maxFilesOfAType)
+		for typ := range methods {
+			if n := count(typ, map[string]bool{}); n > maxMethods && !slices.Contains(large, dir) {
+				t.Errorf("%s: %s has %d methods with those of the types that it embeds; at most %d", dir, typ, n, maxMethods)
 			}
 		}
 	}
 }
 
-// receiver returns the name of the type that a declaration is a method of, or "".
-func receiver(decl ast.Decl) string {
-	f, ok := decl.(*ast.FuncDecl)
-	if !ok || f.Recv == nil {
-		return ""
+// methodsOf counts the methods of each type of a package, and names the types of the package that each type embeds.
+func methodsOf(t *testing.T, dir string) (methods map[string]int, embedded map[string][]string) {
+	t.Helper()
+	methods, embedded = map[string]int{}, map[string][]string{}
+	paths, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*.go"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	expr := f.Recv.List[0].Type
-	if star, ok := expr.(*ast.StarExpr); ok {
-		expr = star.X
+	for _, path := range paths {
+		if name := filepath.Base(path); strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "zz_generated") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					methods[nameOf(n.Recv.List[0].Type)]++
+				}
+			case *ast.TypeSpec:
+				if structure, ok := n.Type.(*ast.StructType); ok {
+					for _, field := range structure.Fields.List {
+						if len(field.Names) == 0 {
+							embedded[n.Name.Name] = append(embedded[n.Name.Name], nameOf(field.Type))
+						}
+					}
+				}
+			}
+			return true
+		})
 	}
+	return methods, embedded
+}
+
+// nameOf returns the name of a type of the package, "" for others.
+func nameOf(expr ast.Expr) string {
 	switch e := expr.(type) {
+	case *ast.StarExpr:
+		return nameOf(e.X)
 	case *ast.IndexExpr:
-		expr = e.X
+		return nameOf(e.X)
 	case *ast.IndexListExpr:
-		expr = e.X
-	}
-	if id, ok := expr.(*ast.Ident); ok {
-		return id.Name
+		return nameOf(e.X)
+	case *ast.Ident:
+		return e.Name
 	}
 	return ""
 }

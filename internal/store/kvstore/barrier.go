@@ -25,15 +25,15 @@ const barrierKey = "=barrier"
 // others' writes need a question to NATS. An error says that the question was not
 // answered: what the mirror has may be old then.
 func (s *writer) barrier(ctx context.Context) error {
-	if !s.Loaded() {
-		return s.unavailable()
+	if !s.connection.Loaded() {
+		return s.connection.unavailable()
 	}
-	if s.opts.Exclusive {
+	if s.bucket.opts.Exclusive {
 		return nil
 	}
-	l, ok := s.connected()
-	if !ok || !s.up.Load() {
-		return s.unavailable()
+	l, ok := s.connection.connected()
+	if !ok || !s.connection.up.Load() {
+		return s.connection.unavailable()
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -41,13 +41,13 @@ func (s *writer) barrier(ctx context.Context) error {
 	switch {
 	case isFull(err):
 		return insufficientStorage(fmt.Errorf("NATS has no room for the message that a read of %s needs: "+
-			"make room in its account, or raise its JetStream limits (max_file)", s.kind.Resource))
+			"make room in its account, or raise its JetStream limits (max_file)", s.bucket.kind.Resource))
 	case err != nil:
-		return s.timeout("reading the bucket's state")
+		return s.connection.timeout("reading the bucket's state")
 	}
-	s.metrics.last.Store(last)
-	if !s.progress.await(ctx, last) {
-		return s.timeout("catching up with the bucket")
+	s.contents.metrics.last.Store(last)
+	if !s.contents.progress.await(ctx, last) {
+		return s.connection.timeout("catching up with the bucket")
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (s *writer) lastRevision(ctx context.Context, l *link) (uint64, error) {
 func (s *writer) publishBarrier(ctx context.Context, l *link) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	subject := s.subjectPrefix + barrierKey
+	subject := s.bucket.subjectPrefix + barrierKey
 	var ack *jetstream.PubAck
 	publish := func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, barrierTimeout)
@@ -108,8 +108,8 @@ func (s *writer) publishBarrier(ctx context.Context, l *link) (uint64, error) {
 // anything, where NATS answers soon: a client does not go back in time by asking
 // another replica. While NATS does not answer, "0" is what can still be read.
 func (s *writer) awaitRevision(ctx context.Context, resourceVersion string) error {
-	if !s.Loaded() {
-		return s.unavailable()
+	if !s.connection.Loaded() {
+		return s.connection.unavailable()
 	}
 	switch resourceVersion {
 	case "":
@@ -120,7 +120,7 @@ func (s *writer) awaitRevision(ctx context.Context, resourceVersion string) erro
 		_ = s.barrier(ctx)
 		return nil
 	}
-	rev, err := s.versioner.ParseResourceVersion(resourceVersion)
+	rev, err := s.bucket.versioner.ParseResourceVersion(resourceVersion)
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
@@ -130,13 +130,13 @@ func (s *writer) awaitRevision(ctx context.Context, resourceVersion string) erro
 // awaitReached waits for a revision that the bucket has, and refuses one that it
 // does not have.
 func (s *writer) awaitReached(ctx context.Context, rev uint64) error {
-	if rev <= s.mirror.revision() {
+	if rev <= s.contents.mirror.revision() {
 		return nil
 	}
 	if err := s.barrier(ctx); err != nil {
 		return err
 	}
-	if reached := s.mirror.revision(); rev > reached {
+	if reached := s.contents.mirror.revision(); rev > reached {
 		return storage.NewTooLargeResourceVersionError(rev, reached, 1)
 	}
 	return nil

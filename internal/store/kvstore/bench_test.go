@@ -185,14 +185,14 @@ func BenchmarkLoad(b *testing.B) {
 		began := time.Now()
 		s := New(hostKind("HOSTS"), Options{Exclusive: true})
 		stop := run(b, s, js)
-		for s.ReadinessCheck() != nil {
+		for s.connection.ReadinessCheck() != nil {
 			time.Sleep(time.Millisecond)
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "s/load")
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
-		if count, _ := s.mirror.stats(); count != hosts {
+		if count, _ := s.contents.mirror.stats(); count != hosts {
 			b.Fatalf("%d objects, want %d", count, hosts)
 		}
 		stop()
@@ -203,17 +203,17 @@ func BenchmarkLoad(b *testing.B) {
 func fillBucket(tb testing.TB, js jetstream.JetStream, bucket string, n int) {
 	tb.Helper()
 	s := New(hostKind(bucket), Options{})
-	cfg := s.streamConfig()
+	cfg := s.bucket.streamConfig()
 	cfg.PersistMode = jetstream.AsyncPersistMode
 	if _, err := js.CreateStream(context.Background(), cfg); err != nil {
 		tb.Fatal(err)
 	}
 	for i := range n {
-		w, err := s.encode(fmt.Sprintf("default/host-%06d", i), host(i))
+		w, err := s.bucket.encode(fmt.Sprintf("default/host-%06d", i), host(i))
 		if err != nil {
 			tb.Fatal(err)
 		}
-		msg, _, err := s.message(context.Background(), w)
+		msg, _, err := s.bucket.message(context.Background(), w)
 		if err != nil {
 			tb.Fatal(err)
 		}

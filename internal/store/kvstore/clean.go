@@ -42,7 +42,10 @@ func cleanedUpTo(info *jetstream.StreamInfo) uint64 {
 }
 
 // cleaner keeps the bucket of a session clean.
-type cleaner struct{ *follower }
+type cleaner struct {
+	follower *follower
+	store    *Store
+}
 
 // keepClean deletes again what is back, and cleans the bucket when it is due, until
 // ctx ends.
@@ -50,8 +53,8 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 	ticker := time.NewTicker(cleanInterval)
 	defer ticker.Stop()
 	_, final := info.Config.Metadata[cleanedKey] // no tombstone has ever expired
-	delay := f.opts.CleanDelay
-	if f.opts.Exclusive {
+	delay := f.store.bucket.opts.CleanDelay
+	if f.store.bucket.opts.Exclusive {
 		delay = 0
 	}
 	var upTo uint64
@@ -59,7 +62,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 	var since, notBefore time.Time
 	failed := func(err error) {
 		upTo, notBefore = 0, time.Now().Add(cleanRetry)
-		f.opts.Logger.Debug("the bucket was not cleaned", "error", err)
+		f.store.bucket.opts.Logger.Debug("the bucket was not cleaned", "error", err)
 	}
 	for {
 		f.bury(ctx)
@@ -69,7 +72,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 		case <-ticker.C:
 		}
 		// Once every value was written with the present key, the files of the former ones can go.
-		pad := !final || f.formerKeys && f.mirror.staleEntries() == 0
+		pad := !final || f.follower.formerKeys && f.store.contents.mirror.staleEntries() == 0
 		switch {
 		case time.Now().Before(notBefore):
 			continue
@@ -81,7 +84,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 				failed(err)
 				continue
 			}
-			upTo, padded, since = f.mirror.revision(), pad, time.Now()
+			upTo, padded, since = f.store.contents.mirror.revision(), pad, time.Now()
 		}
 		if time.Since(since) < delay {
 			continue
@@ -96,37 +99,38 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 			continue
 		}
 		final, upTo = true, 0
-		f.opts.Logger.Info("cleaned the bucket of tombstones", "rewritten", moved, "took", time.Since(began))
+		f.store.bucket.opts.Logger.Info("cleaned the bucket of tombstones", "rewritten", moved, "took", time.Since(began))
 	}
 }
 
 // isDue reports whether the bucket can be cleaned, and has to be: because former files have to go, or because
 // of many tombstones.
 func (f *cleaner) isDue(pad bool) bool {
-	many := int64(f.keys.Deleted()) >= max(int64(f.opts.TombstoneLimit), f.count())
-	return (pad || many) && len(f.metrics.lostKeys()) == 0 && !f.foreign.Load() && f.opts.Writable() == nil
+	opts, objects := &f.store.bucket.opts, f.store.contents
+	many := int64(objects.keys.Deleted()) >= max(int64(opts.TombstoneLimit), objects.count())
+	return (pad || many) && len(objects.metrics.lostKeys()) == 0 && !objects.foreign.Load() && opts.Writable() == nil
 }
 
 // beginCleaning lets the server begin a new file, if that is needed.
 func (f *cleaner) beginCleaning(ctx context.Context, pad bool) error {
-	l, ok := f.connected()
+	l, ok := f.store.connection.connected()
 	if !pad || !ok {
 		return nil
 	}
-	if f.opts.Room != nil {
-		if err := f.opts.Room(2 * paddingBytes); err != nil {
+	if f.store.bucket.opts.Room != nil {
+		if err := f.store.bucket.opts.Room(2 * paddingBytes); err != nil {
 			return err
 		}
 	}
 	size := min(paddingBytes, int(l.js.Conn().MaxPayload())-1024)
 	for sent := 0; sent <= paddingBytes; sent += size {
-		msg := nats.NewMsg(f.subjectPrefix + barrierKey)
+		msg := nats.NewMsg(f.store.bucket.subjectPrefix + barrierKey)
 		msg.Data = make([]byte, size)
 		if err := f.publishPlain(ctx, l, msg); err != nil {
 			return err
 		}
 	}
-	return f.publishPlain(ctx, l, nats.NewMsg(f.subjectPrefix+barrierKey))
+	return f.publishPlain(ctx, l, nats.NewMsg(f.store.bucket.subjectPrefix+barrierKey))
 }
 
 // publishPlain stores a message that is no object.
@@ -136,14 +140,14 @@ func (f *cleaner) publishPlain(ctx context.Context, l *link, msg *nats.Msg) erro
 	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	if err != nil {
 		if refused := new(jetstream.APIError); !errors.As(err, &refused) {
-			f.doubt()
+			f.store.doubt()
 		}
 		return err
 	}
-	if f.opts.Exclusive {
-		f.acked(change{rev: ack.Sequence, skip: true})
+	if f.store.bucket.opts.Exclusive {
+		f.store.contents.acked(change{rev: ack.Sequence, skip: true})
 	}
-	if !f.progress.await(ctx, ack.Sequence) {
+	if !f.store.contents.progress.await(ctx, ack.Sequence) {
 		return ctx.Err()
 	}
 	return nil
@@ -153,26 +157,27 @@ func (f *cleaner) publishPlain(ctx context.Context, l *link, msg *nats.Msg) erro
 // removes the messages up to there.
 func (f *cleaner) clean(ctx context.Context, stream jetstream.Stream, upTo uint64) (moved int, err error) {
 	for _, key := range f.writtenUpTo(upTo) {
-		for e := f.mirror.get(key); e != nil && e.Revision <= upTo; e = f.mirror.get(key) {
+		for e := f.store.contents.mirror.get(key); e != nil && e.Revision <= upTo; e = f.store.contents.mirror.get(key) {
 			if err := pause(ctx, cleanPause); err != nil {
 				return moved, err
 			}
-			if err := f.republish(ctx, e); err != nil && !errors.Is(err, errConflict) {
+			if err := f.store.republish(ctx, e); err != nil && !errors.Is(err, errConflict) {
 				return moved, err
 			}
 			moved++
 		}
 	}
-	if err := f.barrier(ctx); err != nil {
+	if err := f.store.barrier(ctx); err != nil {
 		return moved, err
 	}
-	if left := f.writtenUpTo(upTo); len(left) > 0 || len(f.metrics.lostKeys()) > 0 || f.foreign.Load() {
+	left, objects := f.writtenUpTo(upTo), f.store.contents
+	if len(left) > 0 || len(objects.metrics.lostKeys()) > 0 || objects.foreign.Load() {
 		return moved, fmt.Errorf("%d objects are still before revision %d", len(left), upTo)
 	}
 	// The key log has to know of the tombstones that go, or what they hid would
 	// count as lost.
-	f.keys.Reach(f.mirror.revision())
-	if err := f.keys.Write(true); err != nil {
+	f.store.contents.keys.Reach(f.store.contents.mirror.revision())
+	if err := f.store.contents.keys.Write(true); err != nil {
 		return moved, err
 	}
 	return moved, f.removeUpTo(ctx, stream, upTo)
@@ -186,7 +191,7 @@ func (s *writer) republish(ctx context.Context, e *entry) error {
 
 // writtenUpTo lists the keys whose last message is not after a revision.
 func (f *cleaner) writtenUpTo(rev uint64) (keys []string) {
-	f.mirror.current().tree.Ascend(func(e *entry) bool {
+	f.store.contents.mirror.current().tree.Ascend(func(e *entry) bool {
 		if e.Revision <= rev {
 			keys = append(keys, e.Key)
 		}
@@ -209,13 +214,13 @@ func (f *cleaner) removeUpTo(ctx context.Context, stream jetstream.Stream, rev u
 		cfg.Metadata = map[string]string{}
 	}
 	cfg.Metadata[cleanedKey] = strconv.FormatUint(max(rev, cleanedUpTo(info)), 10)
-	if _, err := f.js.UpdateStream(ctx, cfg); err != nil {
+	if _, err := f.follower.js.UpdateStream(ctx, cfg); err != nil {
 		return err
 	}
 	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(rev+1)); err != nil {
 		return err
 	}
-	f.keys.Forget(rev)
+	f.store.contents.keys.Forget(rev)
 	return nil
 }
 
@@ -232,10 +237,10 @@ func pause(ctx context.Context, d time.Duration) error {
 // bury deletes again what was deleted before; what fails is tried again later. A
 // conflict says that somebody has written the key since.
 func (f *cleaner) bury(ctx context.Context) {
-	for key, rev := range f.buried {
-		_, err := f.publish(ctx, write{key: key, expect: rev})
+	for key, rev := range f.follower.buried {
+		_, err := f.store.publish(ctx, write{key: key, expect: rev})
 		if err == nil || errors.Is(err, errConflict) {
-			delete(f.buried, key)
+			delete(f.follower.buried, key)
 		}
 	}
 }
@@ -260,20 +265,20 @@ func (s *contents) expireLater(e *entry) {
 // expire deletes entries at their end until ctx ends. Every replica does; the
 // revision lets one succeed.
 func (s *writer) expire(ctx context.Context) {
-	context.AfterFunc(ctx, s.expiries.ShutDown)
+	context.AfterFunc(ctx, s.contents.expiries.ShutDown)
 	for {
-		x, shutdown := s.expiries.Get()
+		x, shutdown := s.contents.expiries.Get()
 		if shutdown {
 			return
 		}
 		// An entry that was written since has another revision.
-		if e := s.mirror.get(x.key); e != nil && e.Revision == x.rev && ctx.Err() == nil {
+		if e := s.contents.mirror.get(x.key); e != nil && e.Revision == x.rev && ctx.Err() == nil {
 			_, err := s.publish(ctx, write{key: x.key, expect: x.rev})
 			if err != nil && !errors.Is(err, errConflict) {
-				s.expiries.Add(x)
+				s.contents.expiries.Add(x)
 				_ = pause(ctx, expireRetry)
 			}
 		}
-		s.expiries.Done(x)
+		s.contents.expiries.Done(x)
 	}
 }

@@ -138,7 +138,7 @@ func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion str
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.mirror.compact(rev)
+	f.contents.mirror.compact(rev)
 	f.increaseRV(ctx, t)
 }
 
@@ -159,8 +159,8 @@ func (m *mirror) compact(rev uint64) {
 // revisions. It deletes a key that is not there: by the store itself where that
 // must be the only writer.
 func (f *fixture) increaseRV(ctx context.Context, t *testing.T) int64 {
-	if !f.opts.Exclusive {
-		return int64(bump(ctx, t, f.js, f.kind.Bucket))
+	if !f.bucket.opts.Exclusive {
+		return int64(bump(ctx, t, f.js, f.bucket.kind.Bucket))
 	}
 	rev, err := f.publish(ctx, write{key: "bump", expect: f.bumped})
 	if err != nil {
@@ -172,7 +172,7 @@ func (f *fixture) increaseRV(ctx context.Context, t *testing.T) int64 {
 
 // stored checks what lies in the bucket.
 func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
-	kv, err := f.js.KeyValue(ctx, f.kind.Bucket)
+	kv, err := f.js.KeyValue(ctx, f.bucket.kind.Bucket)
 	if err != nil {
 		t.Fatal(err)
 	}

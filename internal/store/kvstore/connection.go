@@ -121,20 +121,20 @@ func (s *Store) KeepReplicas(ctx context.Context, js jetstream.JetStream) {
 		case <-timer.C:
 		}
 		timer.Reset(firstReplicasInterval)
-		if !s.up.Load() {
+		if !s.connection.up.Load() {
 			continue
 		}
 		has, clustered, err := s.countReplicas(ctx, js)
 		if err != nil {
-			s.opts.Logger.Debug("the bucket's replicas are not known", "error", err)
+			s.bucket.opts.Logger.Debug("the bucket's replicas are not known", "error", err)
 			continue
 		}
 		timer.Reset(replicasInterval)
-		if has < s.opts.Replicas && has != warned && (clustered || s.opts.askedReplicas > 1) {
+		if has < s.bucket.opts.Replicas && has != warned && (clustered || s.bucket.opts.askedReplicas > 1) {
 			warned = has
-			s.opts.Logger.Warn("the bucket has fewer replicas than it should: NATS has no place for more. Run as many NATS "+
+			s.bucket.opts.Logger.Warn("the bucket has fewer replicas than it should: NATS has no place for more. Run as many NATS "+
 				"servers with JetStream as there should be replicas",
-				"replicas", has, "wanted", s.opts.Replicas)
+				"replicas", has, "wanted", s.bucket.opts.Replicas)
 		}
 	}
 }
@@ -143,21 +143,21 @@ func (s *Store) KeepReplicas(ctx context.Context, js jetstream.JetStream) {
 func (s *Store) countReplicas(ctx context.Context, js jetstream.JetStream) (has int, clustered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	stream, err := js.Stream(ctx, s.streamName)
+	stream, err := js.Stream(ctx, s.bucket.streamName)
 	if err != nil {
 		return 0, false, err
 	}
 	info := stream.CachedInfo()
-	if has, err = replicas.Raise(ctx, js, info, s.opts.Replicas); err != nil {
+	if has, err = replicas.Raise(ctx, js, info, s.bucket.opts.Replicas); err != nil {
 		return 0, false, err
 	}
 	if had := info.Config.Replicas; has > had {
-		s.opts.Logger.Info("the bucket has more replicas from now on", "replicas", has, "before", had)
+		s.bucket.opts.Logger.Info("the bucket has more replicas from now on", "replicas", has, "before", had)
 	}
-	if l := s.link.Load(); l != nil && l.replicas != has {
-		s.link.CompareAndSwap(l, &link{js: l.js, stream: l.stream, replicas: has})
+	if l := s.connection.link.Load(); l != nil && l.replicas != has {
+		s.connection.link.CompareAndSwap(l, &link{js: l.js, stream: l.stream, replicas: has})
 	}
-	s.metrics.replicas.Store(int64(has))
-	s.metrics.currentReplicas.Store(int64(replicas.Current(info)))
+	s.contents.metrics.replicas.Store(int64(has))
+	s.contents.metrics.currentReplicas.Store(int64(replicas.Current(info)))
 	return has, replicas.Clustered(info), nil
 }

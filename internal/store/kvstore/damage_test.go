@@ -71,14 +71,14 @@ func TestBitFlipIsRefused(t *testing.T) {
 	for range 2 {
 		s, stop = reopen(t, dir, opts)
 		damage := new(natsd.Damage)
-		testkit.Until(t, "the damage is noticed", func() bool { return errors.As(s.ReadinessCheck(), &damage) })
+		testkit.Until(t, "the damage is noticed", func() bool { return errors.As(s.connection.ReadinessCheck(), &damage) })
 		for _, want := range []string{"2.blk", "backup", "glowplug store accept-loss"} {
 			if !strings.Contains(damage.Error(), want) {
 				t.Errorf("there is no %q in: %v", want, damage)
 			}
 		}
-		if err := s.Create(t.Context(), "/baremetalhosts/default/new", host(30), nil, 0); err == nil || s.Loaded() {
-			t.Errorf("a write gives %v, and the bucket is loaded: %v", err, s.Loaded())
+		if err := s.Create(t.Context(), "/baremetalhosts/default/new", host(30), nil, 0); err == nil || s.connection.Loaded() {
+			t.Errorf("a write gives %v, and the bucket is loaded: %v", err, s.connection.Loaded())
 		}
 		stop()
 	}
@@ -106,7 +106,7 @@ func TestBitFlipIsAlarmedByName(t *testing.T) {
 	s = New(hostKind("HOSTS"), Options{Logger: logger})
 	run(t, s, server.JetStream())
 	awaitReady(t, s)
-	if got := s.count(); got != 19 {
+	if got := s.contents.count(); got != 19 {
 		t.Errorf("%d objects are left, want 19", got)
 	}
 	if !strings.Contains(lines(), "object=baremetalhosts/default/host-000007") {
@@ -149,14 +149,14 @@ func TestLostEndIsRefused(t *testing.T) {
 	logger, lines := logstest.Logger()
 	s = New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server, Logger: logger})
 	run(t, s, connect(t, server))
-	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errOlder) })
-	if s.Loaded() {
+	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.connection.ReadinessCheck(), errOlder) })
+	if s.connection.Loaded() {
 		t.Error("what is left was loaded")
 	}
 	testkit.Until(t, "the loss is logged", func() bool {
 		return strings.Contains(lines(), "level=ERROR") && strings.Contains(lines(), "revision 8, and this server has seen 21")
 	})
-	if got := s.metrics.lost.Load(); got != 13 {
+	if got := s.contents.metrics.lost.Load(); got != 13 {
 		t.Errorf("lost %d revisions, want 13", got)
 	}
 }
@@ -177,7 +177,7 @@ func TestChecksumMismatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.progress.await(context.Background(), ack.Sequence)
+	s.contents.progress.await(context.Background(), ack.Sequence)
 	if !strings.Contains(lines(), "baremetalhosts/default/host-000001") {
 		t.Errorf("the log does not name the object:\n%s", lines())
 	}

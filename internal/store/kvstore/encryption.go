@@ -39,19 +39,19 @@ func samplesOf(metadata map[string]string) []string {
 
 // CheckKeys returns a *encryption.KeyError if the bucket may have values that this server
 // cannot decrypt, and other errors where that cannot be found out now. It changes nothing.
-func (b *bucket) CheckKeys(ctx context.Context, js jetstream.JetStream) error {
+func (s *Store) CheckKeys(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	stream, err := question.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return js.Stream(ctx, b.streamName)
+		return js.Stream(ctx, s.bucket.streamName)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("opening the bucket %s: %w", b.kind.Bucket, err)
+		return fmt.Errorf("opening the bucket %s: %w", s.bucket.kind.Bucket, err)
 	}
-	return b.checkSamples(ctx, stream.CachedInfo().Config.Metadata)
+	return s.bucket.checkSamples(ctx, stream.CachedInfo().Config.Metadata)
 }
 
 // CheckKeys does the same for a kind whose bucket has a stream with the metadata, without a server.
@@ -98,7 +98,7 @@ func (b *bucket) makeSample(ctx context.Context) (string, error) {
 // adjustSamples makes sure that the bucket has a sample of the present key. It is called
 // before a session writes.
 func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo) error {
-	sample, err := f.makeSample(ctx)
+	sample, err := f.store.bucket.makeSample(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, in
 	}
 	known := samples == nil && sample == plainSample
 	for _, s := range samples {
-		present, err := f.openSample(ctx, s)
+		present, err := f.store.bucket.openSample(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -126,11 +126,11 @@ func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, in
 // Rewrite writes values again that are stale: not encrypted as new values are, or upgraded. It stops after
 // some time, and returns how many it has written and how many are left.
 func (s *writer) Rewrite(ctx context.Context) (written, left int, err error) {
-	if !s.Loaded() {
-		return 0, 0, s.unavailable()
+	if !s.connection.Loaded() {
+		return 0, 0, s.connection.unavailable()
 	}
 	var stale []*entry
-	s.mirror.current().tree.Ascend(func(e *entry) bool {
+	s.contents.mirror.current().tree.Ascend(func(e *entry) bool {
 		if e.stale {
 			stale = append(stale, e)
 		}
@@ -165,12 +165,12 @@ const (
 
 // forgetFormerKeys is called once nothing of other keys than the present one is in the files.
 func (f *cleaner) forgetFormerKeys(ctx context.Context, stream jetstream.Stream) error {
-	if !f.formerKeys || f.mirror.staleEntries() > 0 {
+	if !f.follower.formerKeys || f.store.contents.mirror.staleEntries() > 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	sample, err := f.makeSample(ctx)
+	sample, err := f.store.bucket.makeSample(ctx)
 	if err != nil {
 		return err
 	}
@@ -178,11 +178,11 @@ func (f *cleaner) forgetFormerKeys(ctx context.Context, stream jetstream.Stream)
 	if err != nil {
 		return err
 	}
-	if err := f.writeSamples(ctx, f.js, info, []string{sample}); err != nil {
+	if err := f.follower.writeSamples(ctx, f.follower.js, info, []string{sample}); err != nil {
 		return err
 	}
-	f.formerKeys = false
-	f.opts.Logger.Info("removed the files with values of former encryption keys")
+	f.follower.formerKeys = false
+	f.store.bucket.opts.Logger.Info("removed the files with values of former encryption keys")
 	return nil
 }
 

@@ -105,7 +105,7 @@ func (s *encrypted) rewriteAll(t *testing.T) (written int) {
 		}
 	}
 	testkit.Until(t, "the bucket has the sample of one key", func() bool {
-		info, err := s.link.Load().stream.Info(t.Context())
+		info, err := s.connection.link.Load().stream.Info(t.Context())
 		return err == nil && len(samplesOf(info.Config.Metadata)) == 1
 	})
 	return written
@@ -161,7 +161,7 @@ func TestRewriteRemovesPlainValues(t *testing.T) {
 		t.Fatal("the plain value is not found on the disk: the test searches in the wrong place")
 	}
 	s = openEncrypted(t, dir, cipher(t, "one=a", "identity"))
-	if stale := s.mirror.staleEntries(); stale != 39 {
+	if stale := s.contents.mirror.staleEntries(); stale != 39 {
 		t.Errorf("%d stale entries", stale)
 	}
 	if n := s.rewriteAll(t); n != 39 {
@@ -175,8 +175,8 @@ func TestRewriteRemovesPlainValues(t *testing.T) {
 	}
 	s.stop()
 	s = openEncrypted(t, dir, cipher(t, "one=a"))
-	if got := s.read(t, "node-39"); got != planted || s.count() != 39 {
-		t.Errorf("%q, %d objects after a restart without identity", got, s.count())
+	if got := s.read(t, "node-39"); got != planted || s.contents.count() != 39 {
+		t.Errorf("%q, %d objects after a restart without identity", got, s.contents.count())
 	}
 }
 
@@ -188,17 +188,17 @@ func TestKeyRotation(t *testing.T) {
 
 	s = openEncrypted(t, dir, cipher(t, "two=b", "one=a"))
 	s.create(t, "node-2")
-	if s.mirror.staleEntries() != 1 {
-		t.Errorf("%d stale entries", s.mirror.staleEntries())
+	if s.contents.mirror.staleEntries() != 1 {
+		t.Errorf("%d stale entries", s.contents.mirror.staleEntries())
 	}
 	// What kubectl get | kubectl replace does: an object is written although it is the same.
-	before := s.mirror.get("default/node-1").Revision
+	before := s.contents.mirror.get("default/node-1").Revision
 	same := func(in runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) { return in, nil, nil }
 	if err := s.GuaranteedUpdate(t.Context(), "/baremetalhosts/default/node-1", &v1.BareMetalHost{}, false, nil,
 		same, nil); err != nil {
 		t.Fatal(err)
 	}
-	if e := s.mirror.get("default/node-1"); e.Revision == before || e.stale {
+	if e := s.contents.mirror.get("default/node-1"); e.Revision == before || e.stale {
 		t.Error("an update without a change left the value of the former key")
 	}
 	s.rewriteAll(t) // waits until the former key is forgotten
@@ -251,7 +251,7 @@ func TestMissingKeyRefusesAndChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := openEncrypted(t, dir, cipher(t, "one=a"))
 	s.create(t, "node-1")
-	revision := s.mirror.revision()
+	revision := s.contents.mirror.revision()
 	s.stop()
 	for name, c := range map[string]*encryption.Cipher{
 		"none": nil, "another": cipher(t, "two=b", "identity"), "same name": cipher(t, "one=c"),
@@ -274,7 +274,7 @@ func TestMissingKeyRefusesAndChangesNothing(t *testing.T) {
 		}
 		stop := run(t, s, js)
 		testkit.Until(t, "the store refuses its bucket", func() bool {
-			return errors.As(s.ReadinessCheck(), new(*encryption.KeyError))
+			return errors.As(s.connection.ReadinessCheck(), new(*encryption.KeyError))
 		})
 		if err := s.Create(t.Context(), "/baremetalhosts/default/node-2", &v1.BareMetalHost{}, nil, 0); err == nil {
 			t.Errorf("%s: a write was accepted", name)
@@ -283,8 +283,8 @@ func TestMissingKeyRefusesAndChangesNothing(t *testing.T) {
 		stopEmbedded(t, server)
 	}
 	s = openEncrypted(t, dir, cipher(t, "one=a"))
-	if s.read(t, "node-1") != planted || s.mirror.revision() != revision {
-		t.Errorf("revision %d after %d", s.mirror.revision(), revision)
+	if s.read(t, "node-1") != planted || s.contents.mirror.revision() != revision {
+		t.Errorf("revision %d after %d", s.contents.mirror.revision(), revision)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestEncryptedValueBelongsToItsObject(t *testing.T) {
 	run(t, s.Store, js)
 	awaitReady(t, s.Store)
 	s.create(t, "node-1")
-	raw, err := s.link.Load().stream.GetLastMsgForSubject(t.Context(), "$KV.BAREMETALHOSTS.default/node-1")
+	raw, err := s.connection.link.Load().stream.GetLastMsgForSubject(t.Context(), "$KV.BAREMETALHOSTS.default/node-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestEncryptedValueBelongsToItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Until(t, "the moved value is noticed", func() bool { return len(s.Lost()) == 1 })
-	if e := s.mirror.get("default/node-2"); e != nil {
+	if e := s.contents.mirror.get("default/node-2"); e != nil {
 		t.Errorf("%s is read", e.Value)
 	}
 	if lost := s.Lost(); !slices.Equal(lost, []string{"default/node-2"}) || s.read(t, "node-1") != planted {

@@ -115,7 +115,7 @@ func TestNothingWorksBeforeTheLoad(t *testing.T) {
 			t.Errorf("%s: %v, want a 503", name, err)
 		}
 	}
-	if s.ReadinessCheck() == nil || s.Loaded() {
+	if s.connection.ReadinessCheck() == nil || s.connection.Loaded() {
 		t.Error("the store claims to be ready")
 	}
 }
@@ -156,7 +156,7 @@ func TestServerAway(t *testing.T) {
 	if h.Spec.Hostname != host(1).Spec.Hostname {
 		t.Errorf("read %v from memory", h)
 	}
-	testkit.Until(t, "the store is not ready", func() bool { return s.ReadinessCheck() != nil })
+	testkit.Until(t, "the store is not ready", func() bool { return s.connection.ReadinessCheck() != nil })
 
 	server.restart()
 	awaitReady(t, s)
@@ -248,7 +248,7 @@ func TestRecreatedObjectEndsFirst(t *testing.T) {
 	stop := run(t, follower, js)
 	awaitReady(t, follower)
 	createHosts(t, other, 1, 2)
-	testkit.Until(t, "the follower has it", func() bool { return follower.count() == 1 })
+	testkit.Until(t, "the follower has it", func() bool { return follower.contents.count() == 1 })
 	w := watchFrom(t, follower, currentRV(t, follower))
 	stop()
 	r.take()
@@ -269,10 +269,10 @@ func TestRecreatedObjectEndsFirst(t *testing.T) {
 	}
 
 	// The same within one session.
-	e := follower.mirror.get("default/host-000001")
+	e := follower.contents.mirror.get("default/host-000001")
 	next := &entry{Item: Item{Key: e.Key, Revision: e.Revision + 2, Value: e.Value}, uid: "third"}
 	w = watchFrom(t, follower, currentRV(t, follower))
-	follower.apply(change{key: e.Key, rev: next.Revision, put: next})
+	follower.contents.apply(change{key: e.Key, rev: next.Revision, put: next})
 	if diff := cmp.Diff([]string{"delete default/host-000001", "put default/host-000001"}, r.take()); diff != "" {
 		t.Error(diff)
 	}
@@ -295,18 +295,18 @@ func TestBucketReplaced(t *testing.T) {
 	if err := js.DeleteStream(ctx, "KV_HOSTS"); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errBucketLost) })
+	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.connection.ReadinessCheck(), errBucketLost) })
 	if _, err := js.Stream(ctx, "KV_HOSTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Fatalf("the bucket was made anew: %v", err)
 	}
-	if got := s.count(); got != 5 {
+	if got := s.contents.count(); got != 5 {
 		t.Errorf("%d objects in memory, want 5", got)
 	}
-	if _, err := js.CreateStream(ctx, s.streamConfig()); err != nil {
+	if _, err := js.CreateStream(ctx, s.bucket.streamConfig()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the exchange is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errReplaced) })
-	if got := s.count(); got != 5 {
+	testkit.Until(t, "the exchange is noticed", func() bool { return errors.Is(s.connection.ReadinessCheck(), errReplaced) })
+	if got := s.contents.count(); got != 5 {
 		t.Errorf("%d objects in memory, want 5", got)
 	}
 	if err := s.Create(ctx, hostKey(7), host(7), nil, 0); !apierrors.IsServiceUnavailable(err) {
@@ -325,7 +325,7 @@ func TestLedgerKeepsALostBucketFromBeingReplaced(t *testing.T) {
 	js := connect(t, server)
 	s := New(hostKind("HOSTS"), Options{Ledger: server})
 	run(t, s, js)
-	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errBucketLost) })
+	testkit.Until(t, "the loss is noticed", func() bool { return errors.Is(s.connection.ReadinessCheck(), errBucketLost) })
 	if _, err := js.Stream(context.Background(), "KV_HOSTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the bucket was made anew: %v", err)
 	}
@@ -372,7 +372,7 @@ func TestWriteWithoutAcknowledgement(t *testing.T) {
 	js.on.Store(true)
 	createHosts(t, s, 1, 2) // found by its write id
 	createHosts(t, s, 2, 3)
-	if got := s.count(); got != 2 {
+	if got := s.contents.count(); got != 2 {
 		t.Errorf("%d objects, want 2", got)
 	}
 }

@@ -32,7 +32,7 @@ func reopen(t testing.TB, dir string, opts Options) (s *Store, stop func()) {
 
 func names(s *Store) []string {
 	var found []string
-	s.mirror.current().tree.Ascend(func(e *entry) bool {
+	s.contents.mirror.current().tree.Ascend(func(e *entry) bool {
 		found = append(found, strings.TrimPrefix(e.Key, "default/"))
 		return true
 	})
@@ -50,7 +50,7 @@ func TestDeletedObjectsStayDeletedAfterKill(t *testing.T) {
 		remove(t, s, i)
 	}
 	createHosts(t, s, 3, 4) // over its tombstone
-	testkit.Until(t, "the tombstones are removed", func() bool { return s.keys.Deleted() == 0 })
+	testkit.Until(t, "the tombstones are removed", func() bool { return s.contents.keys.Deleted() == 0 })
 	for _, keyDir := range []string{"", "ledger"} { // without the key log, and with it
 		copied := natstest.CopyRunning(t, dir)
 		again, stop := reopen(t, copied, Options{KeyDir: filepath.Join(copied, keyDir)})
@@ -70,7 +70,7 @@ func TestBucketOfEarlierReleaseIsCleaned(t *testing.T) {
 	server := startEmbedded(t, dir)
 	js := connect(t, server)
 	old := New(hostKind("HOSTS"), Options{})
-	cfg := old.streamConfig()
+	cfg := old.bucket.streamConfig()
 	cfg.Metadata, cfg.AllowMsgTTL, cfg.MaxAge = nil, true, 200*365*24*time.Hour
 	stream, err := js.CreateStream(t.Context(), cfg)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestBucketOfEarlierReleaseIsCleaned(t *testing.T) {
 	awaitReady(t, old)
 	createHosts(t, old, 0, 10)
 	for i := range 5 { // as earlier releases deleted
-		msg := nats.NewMsg(old.subjectPrefix + fmt.Sprintf("default/host-%06d", i))
+		msg := nats.NewMsg(old.bucket.subjectPrefix + fmt.Sprintf("default/host-%06d", i))
 		msg.Header.Set(kvOperation, "DEL")
 		msg.Header.Set("Nats-TTL", "1s")
 		if _, err := js.PublishMsg(t.Context(), msg); err != nil {
@@ -113,7 +113,7 @@ func storedIn(t testing.TB, dir string) int64 {
 	s, stop := reopen(t, dir, Options{})
 	defer stop()
 	awaitReady(t, s)
-	return s.count()
+	return s.contents.count()
 }
 
 // Cleaning goes on under writes, at two servers, and loses and hides nothing.
@@ -190,12 +190,12 @@ func TestServerAwayDuringACleaningForgetsWhatWasDeleted(t *testing.T) {
 	run(t, other, connect(t, server))
 	awaitReady(t, other)
 	createHosts(t, other, 0, 10)
-	testkit.Until(t, "it has them", func() bool { return away.count() == 10 })
+	testkit.Until(t, "it has them", func() bool { return away.contents.count() == 10 })
 	stop()
 	for i := range 8 {
 		remove(t, other, i)
 	}
-	testkit.Until(t, "the tombstones are removed", func() bool { return other.keys.Deleted() == 0 })
+	testkit.Until(t, "the tombstones are removed", func() bool { return other.contents.keys.Deleted() == 0 })
 	again := New(hostKind("HOSTS"), Options{KeyDir: keyDir})
 	for _, s := range []*Store{away, again} { // the same process, and one that has only the key log
 		run(t, s, js)

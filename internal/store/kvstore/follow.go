@@ -34,8 +34,8 @@ var (
 
 // follower is what Run remembers from one session to the next.
 type follower struct {
-	*Store
-	js jetstream.JetStream
+	store *Store
+	js    jetstream.JetStream
 	// created distinguishes a bucket from another of the same name.
 	created time.Time
 	// stalls counts the sessions in a row whose consumer brought less than there is.
@@ -56,22 +56,22 @@ type follower struct {
 // recordRevision puts the revision into the ledger, if it has changed and the
 // last time is long enough ago.
 func (f *follower) recordRevision(interval time.Duration) {
-	ledger, ok := f.opts.Ledger.(RevisionLedger)
-	rev := f.mirror.revision()
-	if !ok || !f.Loaded() || rev == f.recorded || time.Since(f.recordedAt) < interval {
+	ledger, ok := f.store.bucket.opts.Ledger.(RevisionLedger)
+	rev := f.store.contents.mirror.revision()
+	if !ok || !f.store.Loaded() || rev == f.recorded || time.Since(f.recordedAt) < interval {
 		return
 	}
-	if err := ledger.Reach(f.kind.Bucket, rev); err != nil {
-		f.opts.Logger.Warn("the revision reached cannot be recorded", "error", err)
+	if err := ledger.Reach(f.store.bucket.kind.Bucket, rev); err != nil {
+		f.store.bucket.opts.Logger.Warn("the revision reached cannot be recorded", "error", err)
 	}
 	f.recorded, f.recordedAt = rev, time.Now()
 }
 
 // down records why the bucket is not followed. While it is refused nothing is written.
 func (f *follower) down(err error) {
-	f.setDown(err)
+	f.store.connection.setDown(err)
 	if isRefused(err) {
-		f.link.Store(nil)
+		f.store.connection.link.Store(nil)
 	}
 }
 
@@ -81,10 +81,10 @@ func (f *follower) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.link.Store(&link{js: f.js, stream: stream, replicas: info.Config.Replicas})
-	reached, from := f.mirror.revision(), uint64(1)
+	f.store.connection.link.Store(&link{js: f.js, stream: stream, replicas: info.Config.Replicas})
+	reached, from := f.store.contents.mirror.revision(), uint64(1)
 	// A server that was away while the bucket was cleaned has missed the tombstones.
-	resume := f.Loaded() && info.Created.Equal(f.created) && cleanedUpTo(info) <= reached
+	resume := f.store.Loaded() && info.Created.Equal(f.created) && cleanedUpTo(info) <= reached
 	if resume {
 		from = reached + 1
 	}
@@ -122,12 +122,12 @@ func (f *follower) session(ctx context.Context) error {
 	if f.sessions.Following() {
 		level = slog.LevelInfo
 	}
-	f.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.count(), "revision", f.mirror.revision(),
+	f.store.bucket.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.store.contents.count(), "revision", f.store.contents.mirror.revision(),
 		"resumed", resume)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var side sync.WaitGroup
 	side.Go(func() { cancel(f.check(ctx, stream, info.Created)) })
-	side.Go(func() { (&cleaner{f}).keepClean(ctx, stream, info) })
+	side.Go(func() { (&cleaner{f, f.store}).keepClean(ctx, stream, info) })
 	cancel(f.live(ctx, feed))
 	side.Wait()
 	return context.Cause(ctx)
@@ -150,7 +150,9 @@ func (f *follower) openKnownBucket(ctx context.Context) (jetstream.Stream, *jets
 func (f *follower) askBarrier(ctx context.Context) (mark uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return question.Ask(ctx, func(ctx context.Context) (uint64, error) { return f.publishBarrier(ctx, f.link.Load()) })
+	return question.Ask(ctx, func(ctx context.Context) (uint64, error) {
+		return f.store.publishBarrier(ctx, f.store.connection.link.Load())
+	})
 }
 
 // mayLag reports whether a message that does not come may be one that the consumer's
@@ -161,14 +163,14 @@ func (f *follower) mayLag(info *jetstream.StreamInfo) bool {
 
 // live keeps the mirror up to date until the session ends.
 func (f *follower) live(ctx context.Context, feed *feed) error {
-	if f.opts.Exclusive {
+	if f.store.bucket.opts.Exclusive {
 		feed.consumer.Close()
-		f.goLive()
-		defer f.endLive()
+		f.store.contents.goLive()
+		defer f.store.contents.endLive()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-f.unsure:
+		case <-f.store.unsure:
 			return errUnsure
 		}
 	}
@@ -177,7 +179,7 @@ func (f *follower) live(ctx context.Context, feed *feed) error {
 		if err != nil {
 			return err
 		}
-		f.apply(c)
+		f.store.contents.apply(c)
 	}
 }
 
@@ -189,11 +191,11 @@ func (f *follower) catchUp(feed *feed, info *jetstream.StreamInfo) error {
 		if err != nil {
 			return err
 		}
-		f.setUp()
-		f.apply(c)
+		f.store.connection.setUp()
+		f.store.contents.apply(c)
 	}
-	f.setUp()
-	f.reach(info.State.LastSeq)
+	f.store.connection.setUp()
+	f.store.contents.reach(info.State.LastSeq)
 	return nil
 }
 
@@ -210,7 +212,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 		case <-ticker.C:
 		}
 		// Before the question: what is written meanwhile is no sign of another bucket.
-		reached := f.mirror.revision()
+		reached := f.store.contents.mirror.revision()
 		infoCtx, cancel := context.WithTimeout(ctx, barrierTimeout)
 		info, err := stream.Info(infoCtx)
 		cancel()
@@ -229,7 +231,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 			behind = 0
 			f.recordRevision(recordInterval)
 		}
-		f.metrics.last.Store(info.State.LastSeq)
+		f.store.contents.metrics.last.Store(info.State.LastSeq)
 	}
 }
 
@@ -269,12 +271,12 @@ func (l *loading) add(c change) {
 func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream, info *jetstream.StreamInfo) error {
 	began := time.Now()
 	l := &loading{
-		contents: f.contents,
+		contents: f.store.contents,
 		tree:     newTree(), last: make(map[string]keylog.Record, feed.left),
 		bad: map[string]bool{}, unreadable: map[string]bool{},
 		rev: max(info.State.LastSeq, firstSeq-1),
 	}
-	f.foreign.Store(false)
+	f.store.contents.foreign.Store(false)
 	for !feed.complete() {
 		c, err := feed.next()
 		if errors.Is(err, session.ErrStalled) && !f.mayLag(info) {
@@ -296,10 +298,10 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 		l.add(c)
 	}
 	f.buried = l.verify(cleanedUpTo(info))
-	f.keys.Replace(info.Created, l.known(), l.rev)
-	f.metrics.setDamaged(slices.Sorted(maps.Keys(l.bad)))
+	f.store.contents.keys.Replace(info.Created, l.known(), l.rev)
+	f.store.contents.metrics.setDamaged(slices.Sorted(maps.Keys(l.bad)))
 	f.replace(l)
-	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "took", time.Since(began))
+	f.store.bucket.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "took", time.Since(began))
 	return ctx.Err()
 }
 
@@ -308,14 +310,14 @@ func (f *follower) replace(l *loading) {
 	items := make([]Item, 0, l.tree.Len())
 	l.tree.Ascend(func(e *entry) bool {
 		items = append(items, e.Item)
-		f.expireLater(e)
+		f.store.contents.expireLater(e)
 		return true
 	})
-	f.mirror.reset(l.tree, l.rev)
-	for _, o := range f.observers {
+	f.store.contents.mirror.reset(l.tree, l.rev)
+	for _, o := range f.store.contents.observers {
 		o.Load(items)
 	}
-	f.setUp() // before the writers that wait for a revision are answered
-	f.progress.restart(l.rev)
-	f.loaded.Store(true)
+	f.store.connection.setUp() // before the writers that wait for a revision are answered
+	f.store.contents.progress.restart(l.rev)
+	f.store.connection.loaded.Store(true)
 }

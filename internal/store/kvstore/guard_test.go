@@ -43,7 +43,7 @@ func TestRefusedStoreIsNotTouched(t *testing.T) {
 		return nil
 	}})
 	run(t, s, js)
-	testkit.Until(t, "the refusal is known", func() bool { return errors.Is(s.ReadinessCheck(), no) })
+	testkit.Until(t, "the refusal is known", func() bool { return errors.Is(s.connection.ReadinessCheck(), no) })
 	if _, err := js.Stream(t.Context(), "KV_HOSTS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the bucket was made: %v", err)
 	}
@@ -104,7 +104,7 @@ func TestExchangedNATSIsNeitherFollowedNorWritten(t *testing.T) {
 			server.Use(other)
 			server.Restart()
 			var mismatch *ledger.Mismatch
-			testkit.Until(t, "the other store is refused", func() bool { return errors.As(s.ReadinessCheck(), &mismatch) })
+			testkit.Until(t, "the other store is refused", func() bool { return errors.As(s.connection.ReadinessCheck(), &mismatch) })
 			cancel()
 			<-done
 			if before != nil || keeper.Mismatch() == nil {
@@ -175,8 +175,8 @@ func TestRefusalOnTheSameConnectionEndsWrites(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), "KV_HOSTS"); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the loss is refused", func() bool { return errors.Is(s.ReadinessCheck(), no) })
-	if _, err := js.CreateStream(t.Context(), s.streamConfig()); err != nil {
+	testkit.Until(t, "the loss is refused", func() bool { return errors.Is(s.connection.ReadinessCheck(), no) })
+	if _, err := js.CreateStream(t.Context(), s.bucket.streamConfig()); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Create(t.Context(), hostKey(2), host(2), nil, 0)
@@ -191,7 +191,9 @@ type readiness struct {
 	store *Store
 }
 
-func (r *readiness) Put(item Item) { r.add("put %s: %v", item.Key, r.store.ReadinessCheck()) }
+func (r *readiness) Put(item Item) {
+	r.add("put %s: %v", item.Key, r.store.ReadinessCheck())
+}
 
 // A write is answered as soon as its change was applied, and its writer may read at
 // once: after a reconnect the store is up before it applies what it has missed.
@@ -258,7 +260,7 @@ func TestNothingIsWrittenThatMustNotBe(t *testing.T) {
 	if after := bucketRevision(t, js); after != before {
 		t.Errorf("the bucket is at %d, and was at %d", after, before)
 	}
-	if err := s.ReadinessCheck(); err != nil {
+	if err := s.connection.ReadinessCheck(); err != nil {
 		t.Errorf("the store is not ready: %v", err)
 	}
 	refusal.Store(nil)

@@ -182,7 +182,7 @@ func run(t testing.TB, s *Store, js jetstream.JetStream) (stop func()) {
 
 func awaitReady(t testing.TB, s *Store) {
 	t.Helper()
-	testkit.Until(t, "the store is ready", func() bool { return s.ReadinessCheck() == nil })
+	testkit.Until(t, "the store is ready", func() bool { return s.connection.ReadinessCheck() == nil })
 }
 
 // bump moves a bucket's revision on without an object: it deletes nothing.

@@ -37,30 +37,31 @@ func isRefused(err error) bool {
 // checkHistory returns an error unless the bucket is the one that this server
 // knows, from this process's life or from its files, and has all of its revisions.
 func (f *follower) checkHistory(info *jetstream.StreamInfo) error {
-	reached := f.keys.Revision()
-	if f.Loaded() {
-		reached = max(reached, f.mirror.revision())
+	reached := f.store.contents.keys.Revision()
+	if f.store.Loaded() {
+		reached = max(reached, f.store.contents.mirror.revision())
 	}
-	if ledger, ok := f.opts.Ledger.(RevisionLedger); ok {
-		reached = max(reached, ledger.Reached(f.kind.Bucket))
+	if ledger, ok := f.store.bucket.opts.Ledger.(RevisionLedger); ok {
+		reached = max(reached, ledger.Reached(f.store.bucket.kind.Bucket))
 	}
 	// Of an embedded bucket the description may have been restored by hand; its keys
 	// are verified all the same.
 	var err error
 	switch {
-	case replaced(f.created, info.Created) || !f.opts.Exclusive && replaced(f.keys.Created(), info.Created):
+	case replaced(f.created, info.Created) ||
+		!f.store.bucket.opts.Exclusive && replaced(f.store.contents.keys.Created(), info.Created):
 		err = errReplaced
 	case info.State.LastSeq < reached:
 		err = fmt.Errorf("%w (revision %d, and this server has seen %d)", errOlder, info.State.LastSeq, reached)
 	default:
 		f.history.Clear()
-		f.metrics.lost.Store(0)
+		f.store.contents.metrics.lost.Store(0)
 		return nil
 	}
-	if confirmed := f.history.Confirmed(); !confirmed && !f.opts.Exclusive {
+	if confirmed := f.history.Confirmed(); !confirmed && !f.store.bucket.opts.Exclusive {
 		return errDoubted
 	}
-	f.metrics.lost.Store(reached - min(reached, info.State.LastSeq))
+	f.store.contents.metrics.lost.Store(reached - min(reached, info.State.LastSeq))
 	return err
 }
 
@@ -69,7 +70,8 @@ func replaced(known, created time.Time) bool { return !known.IsZero() && !known.
 
 // feed reads the changes of a bucket from one consumer.
 type feed struct {
-	*follower
+	follower *follower
+	store    *Store
 	ctx      context.Context // of the session
 	consumer *session.Consumer
 	// left is how many messages are outstanding, by the server that the consumer
@@ -86,12 +88,13 @@ type feed struct {
 
 // openFeed begins with a revision.
 func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, from uint64) (*feed, error) {
-	consumer, err := session.Open(ctx, f.js, f.streamName, from, fetchMessages, fetchBytes)
+	consumer, err := session.Open(ctx, f.js, f.store.bucket.streamName, from, fetchMessages, fetchBytes)
 	if err != nil {
 		return nil, err
 	}
 	return &feed{
 		follower: f,
+		store:    f.store,
 		ctx:      ctx,
 		consumer: consumer,
 		left:     consumer.Pending,
@@ -122,13 +125,13 @@ func (f *feed) next() (change, error) {
 	}
 	f.left, f.seen = meta.NumPending, meta.Sequence.Stream
 	f.waiting = f.waiting && !f.complete()
-	if msg.Subject() == f.subjectPrefix+barrierKey {
+	if msg.Subject() == f.store.bucket.subjectPrefix+barrierKey {
 		return change{rev: f.seen, skip: true}, nil
 	}
-	c, err := f.readChange(f.ctx, msg.Subject(), msg.Headers(), msg.Data(), f.seen)
+	c, err := f.store.bucket.readChange(f.ctx, msg.Subject(), msg.Headers(), msg.Data(), f.seen)
 	if errors.Is(err, errForeignKey) {
-		f.foreign.Store(true)
-		f.opts.Logger.Warn(err.Error())
+		f.store.contents.foreign.Store(true)
+		f.store.bucket.opts.Logger.Warn(err.Error())
 		return change{rev: f.seen, skip: true}, nil
 	}
 	return c, err

@@ -27,7 +27,7 @@ const (
 // GetList reads the objects below a key, or with opts.Recursive unset the object
 // at the key, as the bucket was at one revision.
 func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOptions, listObj runtime.Object) error {
-	prefix, err := s.bucketKey(key, opts.Recursive)
+	prefix, err := s.bucket.bucketKey(key, opts.Recursive)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 			return err
 		}
 	}
-	l := lister{Store: s, pred: opts.Predicate, items: items}
+	l := lister{store: s, pred: opts.Predicate, items: items}
 	if opts.Recursive {
 		l.collect(ctx, snap, prefix, start)
 	} else if e, ok := snap.tree.Get(&entry{Item: Item{Key: prefix}}); ok {
@@ -60,30 +60,30 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if l.err != nil {
 		return l.err
 	}
-	token, remaining, err := storage.PrepareContinueToken(s.storageKey(l.lastKey), s.storageKey(prefix), int64(snap.rev),
-		l.remaining, l.more, opts)
+	token, remaining, err := storage.PrepareContinueToken(s.bucket.storageKey(l.lastKey), s.bucket.storageKey(prefix),
+		int64(snap.rev), l.remaining, l.more, opts)
 	if err != nil {
 		return err
 	}
 	if items.IsNil() {
 		items.Set(reflect.MakeSlice(items.Type(), 0, 0))
 	}
-	return s.versioner.UpdateList(listObj, snap.rev, token, remaining)
+	return s.bucket.versioner.UpdateList(listObj, snap.rev, token, remaining)
 }
 
 // listSnapshot finds the state from which a list is read, and the bucket key to begin
 // with.
 func (s *Store) listSnapshot(ctx context.Context, prefix string, opts storage.ListOptions) (snapshot, string, error) {
-	if !s.Loaded() {
-		return snapshot{}, "", s.unavailable()
+	if !s.connection.Loaded() {
+		return snapshot{}, "", s.connection.unavailable()
 	}
-	exact, continueKey, err := storage.ValidateListOptions(s.storageKey(prefix), s.versioner, opts)
+	exact, continueKey, err := storage.ValidateListOptions(s.bucket.storageKey(prefix), s.bucket.versioner, opts)
 	if err != nil {
 		return snapshot{}, "", err
 	}
 	start := prefix
 	if continueKey != "" {
-		start = strings.TrimPrefix(continueKey, s.prefix)
+		start = strings.TrimPrefix(continueKey, s.bucket.prefix)
 	}
 	if exact == 0 {
 		minimum := opts.ResourceVersion
@@ -93,14 +93,14 @@ func (s *Store) listSnapshot(ctx context.Context, prefix string, opts storage.Li
 		if err := s.awaitRevision(ctx, minimum); err != nil {
 			return snapshot{}, "", err
 		}
-		return s.mirror.current(), start, nil
+		return s.contents.mirror.current(), start, nil
 	}
 	if err := s.awaitReached(ctx, uint64(exact)); err != nil {
 		return snapshot{}, "", err
 	}
-	snap, ok := s.mirror.at(uint64(exact))
+	snap, ok := s.contents.mirror.at(uint64(exact))
 	if !ok {
-		return snapshot{}, "", expiredList(continueKey, s.storageKey(prefix))
+		return snapshot{}, "", expiredList(continueKey, s.bucket.storageKey(prefix))
 	}
 	return snap, start, nil
 }
@@ -122,7 +122,7 @@ func expiredList(continueKey, prefix string) error {
 
 // lister collects the items of one list.
 type lister struct {
-	*Store
+	store *Store
 	pred  storage.SelectionPredicate
 	items reflect.Value
 	err   error
@@ -168,11 +168,11 @@ func (l *lister) reserve(snap snapshot, prefix string, limit int64) {
 // add appends an item that is selected. It returns false to end the list.
 func (l *lister) add(ctx context.Context, e *entry) bool {
 	if ctx.Err() != nil {
-		l.err = storage.NewTimeoutError(l.storageKey(e.Key), "request did not complete within requested timeout")
+		l.err = storage.NewTimeoutError(l.store.bucket.storageKey(e.Key), "request did not complete within requested timeout")
 		return false
 	}
-	obj := l.kind.New()
-	if l.err = l.decode(e.Key, e.Value, e.Revision, obj); l.err != nil {
+	obj := l.store.bucket.kind.New()
+	if l.err = l.store.bucket.decode(e.Key, e.Value, e.Revision, obj); l.err != nil {
 		return false
 	}
 	if ok, err := l.pred.Matches(obj); err == nil && ok {

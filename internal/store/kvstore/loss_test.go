@@ -85,10 +85,10 @@ func TestLostFilesAreAlarmedByName(t *testing.T) {
 					logger, lines := logstest.Logger()
 					s, stop := reopen(t, dir, Options{KeyDir: filepath.Join(dir, keyDir), Logger: logger})
 					testkit.Until(t, "the bucket is read, or refused", func() bool {
-						err := s.ReadinessCheck()
-						return err == nil || s.metrics.lost.Load() > 0 || errors.As(err, new(*natsd.Damage))
+						err := s.connection.ReadinessCheck()
+						return err == nil || s.contents.metrics.lost.Load() > 0 || errors.As(err, new(*natsd.Damage))
 					})
-					if s.Loaded() {
+					if s.connection.Loaded() {
 						left := names(s)
 						missing := len(all) - len(left)
 						if missing == 0 || len(s.Lost()) != missing {
@@ -119,7 +119,7 @@ func TestLostObjectAppliedAgainIsNoAlarm(t *testing.T) {
 	s, stop := reopen(t, dir, opts)
 	awaitReady(t, s)
 	createHosts(t, s, 0, 5)
-	s.keys.Put("default/host-000007", s.mirror.revision()) // as if it had been there
+	s.contents.keys.Put("default/host-000007", s.contents.mirror.revision()) // as if it had been there
 	stop()
 	s, stop = reopen(t, dir, opts)
 	awaitReady(t, s)
@@ -133,8 +133,8 @@ func TestLostObjectAppliedAgainIsNoAlarm(t *testing.T) {
 	stop()
 	s, _ = reopen(t, dir, opts)
 	awaitReady(t, s)
-	if len(s.Lost()) > 0 || s.count() != 6 {
-		t.Errorf("after a restart: damaged %v, %d objects", len(s.Lost()) > 0, s.count())
+	if len(s.Lost()) > 0 || s.contents.count() != 6 {
+		t.Errorf("after a restart: damaged %v, %d objects", len(s.Lost()) > 0, s.contents.count())
 	}
 }
 
@@ -147,16 +147,16 @@ func TestDeletedObjectsStayDeletedWithoutTheirTombstones(t *testing.T) {
 	awaitReady(t, s)
 	createHosts(t, s, 0, 5)
 	for i := range 3 {
-		s.keys.Delete(host(i).Namespace+"/"+host(i).Name, s.mirror.revision())
+		s.contents.keys.Delete(host(i).Namespace+"/"+host(i).Name, s.contents.mirror.revision())
 	}
 	stop()
 	for range 2 {
 		s, stop = reopen(t, dir, opts)
 		awaitReady(t, s)
-		if s.count() != 2 || len(s.Lost()) > 0 {
-			t.Errorf("%d objects, damaged %v", s.count(), len(s.Lost()) > 0)
+		if s.contents.count() != 2 || len(s.Lost()) > 0 {
+			t.Errorf("%d objects, damaged %v", s.contents.count(), len(s.Lost()) > 0)
 		}
-		testkit.Until(t, "they are deleted again", func() bool { return s.mirror.revision() == 9 })
+		testkit.Until(t, "they are deleted again", func() bool { return s.contents.mirror.revision() == 9 })
 		stop()
 	}
 }

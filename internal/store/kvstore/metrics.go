@@ -27,7 +27,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	m := &metrics{store: s}
 	m.setDamaged(nil)
-	labels := prometheus.Labels{"bucket": s.kind.Bucket}
+	labels := prometheus.Labels{"bucket": s.bucket.kind.Bucket}
 	m.write = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "glowplug_store_write_seconds",
 		Help:        "Time from a write's begin until it was durable and in the index, by outcome.",
@@ -46,14 +46,14 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	}
 	reg.MustRegister(
 		m.write,
-		gauge("glowplug_store_objects", "Objects in the bucket.", s.count),
+		gauge("glowplug_store_objects", "Objects in the bucket.", s.contents.count),
 		gauge("glowplug_store_bytes", "Bytes of the objects' stored values.", func() int64 {
-			_, size := s.mirror.stats()
+			_, size := s.contents.mirror.stats()
 			return size
 		}),
 		gauge("glowplug_store_index_lag", "Revisions that the bucket is known to be ahead of the index.", m.lag),
 		gauge("glowplug_store_up", "1 while the bucket is followed and can be written.", func() int64 {
-			if s.up.Load() {
+			if s.connection.up.Load() {
 				return 1
 			}
 			return 0
@@ -66,7 +66,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			func() int64 { return int64(len(m.lostKeys())) }),
 		gauge("glowplug_store_stale_objects",
 			"Objects whose stored values are not encrypted as new ones are, or of an older release; glowplug rewrite writes them again.",
-			func() int64 { return int64(s.mirror.staleEntries()) }),
+			func() int64 { return int64(s.contents.mirror.staleEntries()) }),
 		gauge("glowplug_store_replicas",
 			"NATS servers that hold the bucket; 0 with the embedded store, and until they were counted.",
 			m.replicas.Load),
@@ -78,7 +78,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 }
 
 func (m *metrics) lag() int64 {
-	return max(0, int64(m.last.Load())-int64(m.store.mirror.revision()))
+	return max(0, int64(m.last.Load())-int64(m.store.contents.mirror.revision()))
 }
 
 func (m *metrics) wrote(took time.Duration, err error) {

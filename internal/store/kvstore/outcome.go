@@ -73,27 +73,27 @@ func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 // conflict decides about a write that was refused because the key has changed.
 func (s *writer) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64,
 	err error) {
-	if s.opts.Exclusive || l.replicas < 2 {
+	if s.bucket.opts.Exclusive || l.replicas < 2 {
 		return 0, errConflict // by the only server
 	}
 	// The leader has decided about the write before it takes the barrier's message,
 	// which comes after it on the same connection.
 	if err := s.barrier(ctx); err != nil {
-		return 0, s.timeout("reading after a conflict")
+		return 0, s.connection.timeout("reading after a conflict")
 	}
 	inOrder := l.js.Conn().Stats().Reconnects == own.connection
-	rev, beaten := s.own.seen(own)
+	rev, beaten := s.contents.own.seen(own)
 	if rev != 0 {
 		return rev, nil
 	}
 	var last uint64
 	_, _ = fmt.Sscanf(refusal.Description, "wrong last sequence: %d", &last) // another refusal names none
-	if beaten || last > own.expect || inOrder && s.keys.Get(own.key).Revision <= own.expect {
+	if beaten || last > own.expect || inOrder && s.contents.keys.Get(own.key).Revision <= own.expect {
 		return 0, errConflict
 	}
 	// Some messages of the key were replaced before the consumer came to them, or the
 	// write may still be on its way.
-	return 0, s.timeout("writing")
+	return 0, s.connection.timeout("writing")
 }
 
 // confirm finds out what became of a write that was not acknowledged.
@@ -107,11 +107,11 @@ func (s *writer) confirm(ctx context.Context, l *link, own *ownWrite) (rev uint6
 			_ = s.barrier(ctx) // what the consumer has shown counts all the same
 		}
 	}
-	if rev, _ := s.own.seen(own); rev != 0 {
+	if rev, _ := s.contents.own.seen(own); rev != 0 {
 		return rev, nil
 	}
 	s.doubt()
-	return 0, s.timeout("writing")
+	return 0, s.connection.timeout("writing")
 }
 
 // doubt makes the session of an exclusive store read what the bucket holds.
@@ -127,28 +127,28 @@ func (s *writer) doubt() {
 // the next write of the key has to expect. That is not the entry's own where a
 // tombstone, or a damaged value, came after it.
 func (s *writer) settle(ctx context.Context, key string) (e *entry, expect uint64, err error) {
-	l, ok := s.connected()
+	l, ok := s.connection.connected()
 	if !ok {
-		return nil, 0, s.unavailable()
+		return nil, 0, s.connection.unavailable()
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var last uint64
-	if l.replicas < 2 || slices.Contains(s.metrics.lostKeys(), key) {
+	if l.replicas < 2 || slices.Contains(s.contents.metrics.lostKeys(), key) {
 		message, err := s.lastMessage(ctx, l, key)
 		if err != nil {
-			return nil, 0, s.timeout("reading after a conflict")
+			return nil, 0, s.connection.timeout("reading after a conflict")
 		}
 		last = message.rev
 	} else {
 		if err := s.barrier(ctx); err != nil {
-			return nil, 0, s.timeout("reading after a conflict")
+			return nil, 0, s.connection.timeout("reading after a conflict")
 		}
-		last = s.keys.Get(key).Revision
+		last = s.contents.keys.Get(key).Revision
 	}
-	e, expect, ok = s.entryAfter(ctx, key, last)
+	e, expect, ok = s.contents.entryAfter(ctx, key, last)
 	if !ok {
-		return nil, 0, s.timeout("reading after a conflict")
+		return nil, 0, s.connection.timeout("reading after a conflict")
 	}
 	return e, expect, nil
 }

@@ -45,18 +45,18 @@ func (w write) change(rev uint64) change {
 // nothing was begun; a 507 that the disk is full; a 504 that it may or may not
 // have been written.
 func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
-	if !s.Loaded() {
-		return 0, s.unavailable()
+	if !s.connection.Loaded() {
+		return 0, s.connection.unavailable()
 	}
-	l, ok := s.connected()
+	l, ok := s.connection.connected()
 	if !ok {
-		return 0, s.unavailable()
+		return 0, s.connection.unavailable()
 	}
-	if err := s.opts.Writable(); err != nil {
-		return 0, s.unwritable(err)
+	if err := s.bucket.opts.Writable(); err != nil {
+		return 0, s.connection.unwritable(err)
 	}
 	began := time.Now()
-	defer func() { s.metrics.wrote(time.Since(began), err) }()
+	defer func() { s.contents.metrics.wrote(time.Since(began), err) }()
 	// A caller that goes away does not stop its write: without the outcome the whole
 	// mirror would have to be read again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -69,37 +69,37 @@ func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.opts.Exclusive {
-		s.acked(w.change(rev))
+	if s.bucket.opts.Exclusive {
+		s.contents.acked(w.change(rev))
 	}
-	if !s.progress.await(ctx, rev) {
-		return 0, s.timeout("reading back a write")
+	if !s.contents.progress.await(ctx, rev) {
+		return 0, s.connection.timeout("reading back a write")
 	}
 	return rev, nil
 }
 
 func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err error) {
-	if w.value != nil && s.opts.Room != nil {
-		if err := s.opts.Room(len(w.value)); err != nil {
+	if w.value != nil && s.bucket.opts.Room != nil {
+		if err := s.bucket.opts.Room(len(w.value)); err != nil {
 			return 0, insufficientStorage(err)
 		}
 	}
-	msg, id, err := s.message(ctx, w)
+	msg, id, err := s.bucket.message(ctx, w)
 	if err != nil {
 		return 0, err
 	}
-	own := s.own.add(w, id, l.js.Conn().Stats().Reconnects)
-	defer s.own.remove(own)
+	own := s.contents.own.add(w, id, l.js.Conn().Stats().Reconnects)
+	defer s.contents.own.remove(own)
 	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	reached := s.mirror.revision()
+	reached := s.contents.mirror.revision()
 	ack, err := l.js.PublishMsg(publishCtx, msg, jetstream.WithRetryAttempts(0))
 	switch {
 	case err == nil && ack.Sequence > reached:
 		return ack.Sequence, nil
 	case err == nil: // by another bucket, or an older one, in the place of ours
 		s.doubt()
-		return 0, s.timeout("writing")
+		return 0, s.connection.timeout("writing")
 	}
 	var api *jetstream.APIError
 	switch {
@@ -110,9 +110,9 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 		return 0, insufficientStorage(
 			fmt.Errorf("NATS has no room for a write of %s (%s): delete objects, or raise its JetStream limits (max_file, "+
 				"max_bytes)",
-				s.kind.Resource, api.Description))
+				s.bucket.kind.Resource, api.Description))
 	case errors.As(err, &api):
-		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource,
+		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.bucket.kind.Resource,
 			api.Description))
 		refused.ErrStatus.Details = retryDetails
 		return 0, refused
@@ -122,7 +122,7 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 				len(msg.Data), l.js.Conn().MaxPayload()))
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrReconnectBufExceeded),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
-		return 0, s.unavailable()
+		return 0, s.connection.unavailable()
 	}
 	return s.confirm(ctx, l, own)
 }
@@ -131,7 +131,7 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 // be given up.
 func (s *writer) makeRoom(ctx context.Context, l *link, write func() error) error {
 	err := write()
-	for attempt := 0; isFull(err) && s.opts.Release != nil && s.opts.Release(ctx, l.js, attempt); attempt++ {
+	for attempt := 0; isFull(err) && s.bucket.opts.Release != nil && s.bucket.opts.Release(ctx, l.js, attempt); attempt++ {
 		err = write()
 	}
 	return err
@@ -168,7 +168,7 @@ func insufficientStorage(cause error) error {
 // lastMessage reads a key's last message from the stream's leader. Its revision
 // is 0 if there is none.
 func (s *writer) lastMessage(ctx context.Context, l *link, key string) (change, error) {
-	subject, err := s.subject(key)
+	subject, err := s.bucket.subject(key)
 	if err != nil {
 		return change{}, err
 	}
@@ -179,7 +179,7 @@ func (s *writer) lastMessage(ctx context.Context, l *link, key string) (change, 
 	if err != nil {
 		return change{}, err
 	}
-	return s.readChange(ctx, raw.Subject, raw.Header, raw.Data, raw.Sequence)
+	return s.bucket.readChange(ctx, raw.Subject, raw.Header, raw.Data, raw.Sequence)
 }
 
 // sequencer feeds the mirror of an exclusive store from its own

@@ -59,8 +59,8 @@ func TestBucketOfOneReplicaIsRaisedAndSurvivesANode(t *testing.T) {
 		info := streamInfo(t, js, "HOSTS")
 		return info.Config.Replicas == 3 && replicas.Current(info) == 3
 	})
-	testkit.Until(t, "the metrics say so", func() bool { return s.metrics.replicas.Load() == 3 })
-	if got := s.count(); got != 50 {
+	testkit.Until(t, "the metrics say so", func() bool { return s.contents.metrics.replicas.Load() == 3 })
+	if got := s.contents.count(); got != 50 {
 		t.Errorf("%d objects after the bucket was raised, want 50", got)
 	}
 	if !strings.Contains(lines(), "the bucket has more replicas from now on") || strings.Contains(lines(),
@@ -84,7 +84,7 @@ func TestBucketOfOneReplicaIsRaisedAndSurvivesANode(t *testing.T) {
 		stop := run(t, reader, js)
 		defer stop()
 		awaitReady(t, reader)
-		return reader.count() == 61
+		return reader.contents.count() == 61
 	})
 }
 
@@ -117,7 +117,7 @@ func TestTooFewServersForTheReplicasIsAWarning(t *testing.T) {
 			run(t, s, js)
 			keepReplicas(t, s, js)
 			awaitReady(t, s)
-			testkit.Until(t, "the replicas are counted", func() bool { return s.metrics.replicas.Load() == 1 })
+			testkit.Until(t, "the replicas are counted", func() bool { return s.contents.metrics.replicas.Load() == 1 })
 			if c.warns {
 				testkit.Until(t, "it warns", func() bool { return strings.Contains(lines(), "fewer replicas than it should") })
 			} else if strings.Contains(lines(), "fewer replicas") {

@@ -16,8 +16,8 @@ func TestNoWriteReplacesWhatItHasNotSeen(t *testing.T) {
 	put := func(rev uint64) change {
 		return change{key: "ns/a", rev: rev, put: &entry{Item: Item{Key: "ns/a", Revision: rev}}}
 	}
-	s.apply(put(5))
-	s.remember(put(7)) // the first step of apply
+	s.contents.apply(put(5))
+	s.contents.remember(put(7)) // the first step of apply
 	type answer struct {
 		e      *entry
 		expect uint64
@@ -25,7 +25,7 @@ func TestNoWriteReplacesWhatItHasNotSeen(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		e, expect, ok := s.entryAfter(t.Context(), "ns/a", s.keys.Get("ns/a").Revision)
+		e, expect, ok := s.contents.entryAfter(t.Context(), "ns/a", s.contents.keys.Get("ns/a").Revision)
 		answers <- answer{e, expect, ok}
 	}()
 	select {
@@ -33,16 +33,16 @@ func TestNoWriteReplacesWhatItHasNotSeen(t *testing.T) {
 		t.Fatalf("a write starts from revision %d and expects revision %d", a.e.Revision, a.expect)
 	case <-time.After(100 * time.Millisecond):
 	}
-	s.apply(put(7))
+	s.contents.apply(put(7))
 	if a := <-answers; !a.ok || a.e == nil || a.e.Revision != 7 || a.expect != 7 {
 		t.Errorf("%+v", a)
 	}
 	// A tombstone is expected without an entry.
-	s.apply(change{key: "ns/a", rev: 9})
-	if e, expect, ok := s.entryAfter(t.Context(), "ns/a", s.keys.Get("ns/a").Revision); e != nil || expect != 9 || !ok {
+	s.contents.apply(change{key: "ns/a", rev: 9})
+	if e, expect, ok := s.contents.entryAfter(t.Context(), "ns/a", s.contents.keys.Get("ns/a").Revision); e != nil || expect != 9 || !ok {
 		t.Errorf("%v %d %t", e, expect, ok)
 	}
-	if got := s.keys.Get("ns/a"); got != (keylog.Record{Revision: 9, Deleted: true}) {
+	if got := s.contents.keys.Get("ns/a"); got != (keylog.Record{Revision: 9, Deleted: true}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -42,7 +42,9 @@ const (
 // and before, reads are answered from what it last knew.
 type Store struct {
 	*writer
-	sized atomic.Bool // EnableResourceSizeEstimation was called
+	*connection
+	bucket *bucket
+	sized  atomic.Bool // EnableResourceSizeEstimation was called
 }
 
 // contents is what the bucket holds, as this server knows it.
@@ -63,11 +65,11 @@ type contents struct {
 
 // writer writes into the bucket, and finds out what became of its writes.
 type writer struct {
-	*bucket
-	*contents
-	*connection
-	barriers rounds
-	unsure   chan struct{} // a write's outcome is not known
+	bucket     *bucket
+	contents   *contents
+	connection *connection
+	barriers   rounds
+	unsure     chan struct{} // a write's outcome is not known
 }
 
 var _ storage.Interface = (*Store)(nil)
@@ -78,9 +80,9 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 	b := newBucket(kind, opts)
 	c := &contents{bucket: b, observers: observers, mirror: newMirror(b.opts.WindowBytes)}
 	c.keys = keylog.New(c.keyPath())
-	s := &Store{writer: &writer{
-		bucket: b, contents: c, unsure: make(chan struct{}, 1),
-		connection: &connection{bucket: b, downCause: errors.New("the bucket was not read yet")},
+	conn := &connection{bucket: b, downCause: errors.New("the bucket was not read yet")}
+	s := &Store{bucket: b, connection: conn, writer: &writer{
+		bucket: b, contents: c, connection: conn, unsure: make(chan struct{}, 1),
 	}}
 	c.metrics = newMetrics(opts.Registerer, s)
 	return s
@@ -89,21 +91,21 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 // Lost returns the keys of the objects that were stored and are lost or damaged, so
 // that the mirror lacks them or has an older value; nil if there are none. It must
 // not be changed.
-func (s *Store) Lost() []string { return s.metrics.lostKeys() }
+func (s *Store) Lost() []string { return s.contents.metrics.lostKeys() }
 
 // Versioner returns the versioner of the revisions.
-func (s *Store) Versioner() storage.Versioner { return s.versioner }
+func (s *Store) Versioner() storage.Versioner { return s.bucket.versioner }
 
 // Get reads an object.
 func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
-	bucketKey, err := s.bucketKey(key, false)
+	bucketKey, err := s.bucket.bucketKey(key, false)
 	if err != nil {
 		return err
 	}
 	if err := s.awaitRevision(ctx, opts.ResourceVersion); err != nil {
 		return err
 	}
-	e := s.mirror.get(bucketKey)
+	e := s.contents.mirror.get(bucketKey)
 	if e == nil {
 		if opts.IgnoreNotFound {
 			return runtime.SetZeroValue(out)
@@ -113,7 +115,7 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if err := holdValue(ctx, e); err != nil {
 		return err
 	}
-	return s.decode(e.Key, e.Value, e.Revision, out)
+	return s.bucket.decode(e.Key, e.Value, e.Revision, out)
 }
 
 // GetCurrentResourceVersion returns the bucket's newest revision.
@@ -121,15 +123,15 @@ func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	if err := s.barrier(ctx); err != nil {
 		return 0, err
 	}
-	return s.mirror.revision(), nil
+	return s.contents.mirror.revision(), nil
 }
 
 // Stats counts the objects.
 func (s *Store) Stats(context.Context) (storage.Stats, error) {
-	if !s.Loaded() {
-		return storage.Stats{}, s.unavailable()
+	if !s.connection.Loaded() {
+		return storage.Stats{}, s.connection.unavailable()
 	}
-	count, size := s.mirror.stats()
+	count, size := s.contents.mirror.stats()
 	stats := storage.Stats{ObjectCount: count}
 	if s.sized.Load() && count > 0 {
 		stats.EstimatedAverageObjectSizeBytes = size / count
@@ -150,9 +152,9 @@ func (s *Store) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 // CompactRevision returns the newest revision that can no longer be read; 0 if the
 // window still goes back to the load.
 func (s *Store) CompactRevision() int64 {
-	s.mirror.mu.RLock()
-	defer s.mirror.mu.RUnlock()
-	return int64(s.mirror.compacted)
+	s.contents.mirror.mu.RLock()
+	defer s.contents.mirror.mu.RUnlock()
+	return int64(s.contents.mirror.compacted)
 }
 
 // RequestWatchProgress does nothing: it serves the library's watch cache, which
@@ -163,22 +165,22 @@ func (s *Store) RequestWatchProgress(context.Context) error { return nil }
 // the bucket if it never existed. Changes reach the observers of New first, then those
 // that are given here, which may need what the former have made of a change.
 func (s *Store) Run(ctx context.Context, js jetstream.JetStream, observers ...Observer) {
-	s.observers = append(s.observers, observers...)
-	if err := s.keys.Read(); err != nil {
-		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
+	s.contents.observers = append(s.contents.observers, observers...)
+	if err := s.contents.keys.Read(); err != nil {
+		s.bucket.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
 	}
-	s.expiries = workqueue.NewTypedDelayingQueue[expiring]()
+	s.contents.expiries = workqueue.NewTypedDelayingQueue[expiring]()
 	var side sync.WaitGroup
 	side.Go(func() { s.expire(ctx) })
-	side.Go(func() { s.writeKeys(ctx) })
+	side.Go(func() { s.contents.writeKeys(ctx) })
 	defer side.Wait()
 
-	f := &follower{Store: s, js: js}
+	f := &follower{store: s, js: js}
 	defer f.recordRevision(0)
-	f.sessions = &session.Follower{JS: js, Logger: s.opts.Logger, Message: "not following the bucket",
+	f.sessions = &session.Follower{JS: js, Logger: s.bucket.opts.Logger, Message: "not following the bucket",
 		Session: f.session, Down: f.down, Refused: isRefused}
 	f.sessions.Run(ctx)
-	s.setDown(errors.New("the store is stopped"))
+	s.connection.setDown(errors.New("the store is stopped"))
 }
 
 const (
@@ -207,11 +209,11 @@ func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jets
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := f.adjustBucket(ctx, js, stream); err != nil {
+	if err := f.store.bucket.adjustBucket(ctx, js, stream); err != nil {
 		return nil, nil, err
 	}
-	if f.opts.Ledger != nil {
-		if err := f.opts.Ledger.Add(f.kind.Bucket); err != nil {
+	if f.store.bucket.opts.Ledger != nil {
+		if err := f.store.bucket.opts.Ledger.Add(f.store.bucket.kind.Bucket); err != nil {
 			return nil, nil, fmt.Errorf("recording the bucket: %w", err)
 		}
 	}
@@ -230,37 +232,38 @@ func (f *follower) askGuard(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	reconnects := js.Conn().Stats().Reconnects
-	if f.opts.Guard != nil {
-		if err := f.opts.Guard(ctx, js); err != nil {
-			f.link.Store(nil) // what it refuses is not written either
+	if f.store.bucket.opts.Guard != nil {
+		if err := f.store.bucket.opts.Guard(ctx, js); err != nil {
+			f.store.connection.link.Store(nil) // what it refuses is not written either
 			return err
 		}
 	}
-	f.guarded.Store(reconnects)
+	f.store.connection.guarded.Store(reconnects)
 	return nil
 }
 
 // findBucket asks for the stream.
 func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
+	bucket := f.store.bucket
 	askCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	stream, err := question.Ask(askCtx, func(ctx context.Context) (jetstream.Stream, error) {
-		return js.Stream(ctx,
-			f.streamName)
+		return js.Stream(ctx, bucket.streamName)
 	})
 	switch {
 	case err == nil && !replicas.Led(stream.CachedInfo()):
 		return nil, errNoLeader
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		if f.Loaded() || !f.keys.Created().IsZero() || f.opts.Ledger != nil && f.opts.Ledger.Has(f.kind.Bucket) {
-			return nil, f.bucketLost()
+		if f.store.Loaded() || !f.store.contents.keys.Created().IsZero() ||
+			bucket.opts.Ledger != nil && bucket.opts.Ledger.Has(bucket.kind.Bucket) {
+			return nil, bucket.bucketLost()
 		}
 		makeCtx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		if stream, err = replicas.Create(makeCtx, js, f.streamConfig(), f.opts.Replicas); err != nil {
+		if stream, err = replicas.Create(makeCtx, js, bucket.streamConfig(), bucket.opts.Replicas); err != nil {
 			return nil, fmt.Errorf("making the bucket: %w", err)
 		}
-		f.opts.Logger.Debug("made the bucket")
+		bucket.opts.Logger.Debug("made the bucket")
 	case err != nil:
 		return nil, fmt.Errorf("opening the bucket: %w", err)
 	}

@@ -28,16 +28,16 @@ const (
 // at the key, from a revision on. A revision that the window does not go back to,
 // or that the bucket has not reached, is a 410 event: the client lists again.
 func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	prefix, err := s.bucketKey(key, opts.Recursive)
+	prefix, err := s.bucket.bucketKey(key, opts.Recursive)
 	if err != nil {
 		return nil, err
 	}
-	rev, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
+	rev, err := s.bucket.versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if !s.Loaded() {
-		return nil, s.unavailable()
+	if !s.connection.Loaded() {
+		return nil, s.connection.unavailable()
 	}
 	w := &watcher{
 		store:     s,
@@ -57,7 +57,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		if err := s.barrier(ctx); err != nil {
 			return nil, err
 		}
-		next := s.mirror.current().next
+		next := s.contents.mirror.current().next
 		begin = func() (uint64, error) { return next, nil }
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
@@ -106,7 +106,7 @@ func (w *watcher) begin(rev uint64, initial bool, opts storage.ListOptions) (nex
 	if err := w.store.awaitReached(w.ctx, rev); err != nil && !storage.IsTooLargeResourceVersion(err) {
 		return 0, err
 	}
-	next, ok := w.store.mirror.position(rev)
+	next, ok := w.store.contents.mirror.position(rev)
 	if !ok {
 		return 0, apierrors.NewResourceExpired(watchExpired)
 	}
@@ -116,7 +116,7 @@ func (w *watcher) begin(rev uint64, initial bool, opts storage.ListOptions) (nex
 // sendInitial sends every object as added and, if wanted, the bookmark that marks
 // their end.
 func (w *watcher) sendInitial(endBookmark bool) (next uint64, err error) {
-	snap := w.store.mirror.current()
+	snap := w.store.contents.mirror.current()
 	snap.tree.AscendGreaterOrEqual(&entry{Item: Item{Key: w.key}}, func(e *entry) bool {
 		if !w.covers(e.Key) {
 			return false
@@ -144,7 +144,7 @@ func (w *watcher) follow(next uint64) error {
 	defer timer.Stop()
 	buf := make([]event, watchBatch)
 	for {
-		n, rev, changed, ok := w.store.mirror.read(next, buf)
+		n, rev, changed, ok := w.store.contents.mirror.read(next, buf)
 		if !ok {
 			return apierrors.NewResourceExpired(watchExpired)
 		}
@@ -179,7 +179,7 @@ func (w *watcher) follow(next uint64) error {
 // nextBookmark is the time to the next bookmark: the interval, or less before the
 // deadline.
 func (w *watcher) nextBookmark() time.Duration {
-	interval := w.store.opts.BookmarkInterval
+	interval := w.store.bucket.opts.BookmarkInterval
 	deadline, ok := w.ctx.Deadline()
 	if last := time.Until(deadline) - lastBookmark; ok && last > 0 {
 		return min(interval, last)
@@ -188,8 +188,8 @@ func (w *watcher) nextBookmark() time.Duration {
 }
 
 func (w *watcher) bookmark(rev uint64, initialEventsEnd bool) error {
-	obj := w.store.kind.New()
-	if err := w.store.versioner.UpdateObject(obj, rev); err != nil {
+	obj := w.store.bucket.kind.New()
+	if err := w.store.bucket.versioner.UpdateObject(obj, rev); err != nil {
 		return err
 	}
 	if initialEventsEnd {
@@ -237,8 +237,8 @@ func (w *watcher) decode(e *entry, rev uint64) (runtime.Object, error) {
 	if e == nil {
 		return nil, nil
 	}
-	obj := w.store.kind.New()
-	return obj, w.store.decode(e.Key, e.Value, rev, obj)
+	obj := w.store.bucket.kind.New()
+	return obj, w.store.bucket.decode(e.Key, e.Value, rev, obj)
 }
 
 func (w *watcher) selects(obj runtime.Object) bool {

@@ -35,30 +35,30 @@ type StaleCodec interface {
 // Create stores an object that is not there yet. It expires after ttl seconds; 0
 // means never.
 func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	bucketKey, err := s.bucketKey(key, false)
+	bucketKey, err := s.bucket.bucketKey(key, false)
 	if err != nil {
 		return err
 	}
-	if rev, err := s.versioner.ObjectResourceVersion(obj); err == nil && rev != 0 {
+	if rev, err := s.bucket.versioner.ObjectResourceVersion(obj); err == nil && rev != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
-	w, err := s.encode(bucketKey, obj)
+	w, err := s.bucket.encode(bucketKey, obj)
 	if err != nil {
 		return err
 	}
 	w.expires = expiry(ttl)
 	for {
-		if s.mirror.get(bucketKey) != nil {
+		if s.contents.mirror.get(bucketKey) != nil {
 			if err := s.barrier(ctx); err != nil {
 				return err
 			}
-			if s.mirror.get(bucketKey) != nil {
+			if s.contents.mirror.get(bucketKey) != nil {
 				return storage.NewKeyExistsError(key, 0)
 			}
 		}
 		rev, err := s.publish(ctx, w)
 		if err == nil && out != nil {
-			return s.decode(w.key, w.value, rev, out)
+			return s.bucket.decode(w.key, w.value, rev, out)
 		}
 		if !errors.Is(err, errConflict) {
 			return err
@@ -94,7 +94,7 @@ func (s *Store) GuaranteedUpdate(
 		if err != nil {
 			return write{}, err
 		}
-		w, err := s.encode(m.key, obj)
+		w, err := s.bucket.encode(m.key, obj)
 		if err != nil {
 			return write{}, err
 		}
@@ -124,18 +124,18 @@ func (s *Store) Delete(
 
 // modification is an update or a delete under way.
 type modification struct {
-	*Store
+	store          *Store
 	key            string // of the bucket
 	out            runtime.Object
 	ignoreNotFound bool
 }
 
 func (s *Store) newModification(key string, out runtime.Object, ignoreNotFound bool) (*modification, error) {
-	bucketKey, err := s.bucketKey(key, false)
+	bucketKey, err := s.bucket.bucketKey(key, false)
 	if err != nil {
 		return nil, err
 	}
-	return &modification{Store: s, key: bucketKey, out: out, ignoreNotFound: ignoreNotFound}, nil
+	return &modification{store: s, key: bucketKey, out: out, ignoreNotFound: ignoreNotFound}, nil
 }
 
 // run publishes the write that prepare makes of the object's state, and begins again
@@ -148,11 +148,11 @@ func (m *modification) run(ctx context.Context, cached runtime.Object, prepare f
 		switch {
 		case refusal == nil && !unchanged:
 			var rev uint64
-			if rev, err = m.publish(ctx, w); err == nil {
+			if rev, err = m.store.publish(ctx, w); err == nil {
 				if w.value == nil {
 					w.value = st.value
 				}
-				return m.decode(m.key, w.value, rev, m.out)
+				return m.store.bucket.decode(m.key, w.value, rev, m.out)
 			}
 			if !errors.Is(err, errConflict) {
 				return err
@@ -168,7 +168,7 @@ func (m *modification) run(ctx context.Context, cached runtime.Object, prepare f
 		case refusal != nil:
 			return refusal
 		default:
-			return m.decode(m.key, st.value, st.meta.ResourceVersion, m.out)
+			return m.store.bucket.decode(m.key, st.value, st.meta.ResourceVersion, m.out)
 		}
 	}
 	return err
@@ -180,8 +180,8 @@ func (m *modification) firstState(ctx context.Context, cached runtime.Object) (*
 	if cached != nil {
 		return m.cachedState(cached)
 	}
-	if !m.Loaded() {
-		return nil, m.unavailable()
+	if !m.store.Loaded() {
+		return nil, m.store.connection.unavailable()
 	}
 	st, err := m.mirroredState(ctx)
 	return m.orCurrent(ctx, st, err)
@@ -189,19 +189,19 @@ func (m *modification) firstState(ctx context.Context, cached runtime.Object) (*
 
 // cachedState takes the caller's word for what is stored.
 func (m *modification) cachedState(obj runtime.Object) (*state, error) {
-	rev, err := m.versioner.ObjectResourceVersion(obj)
+	rev, err := m.store.bucket.versioner.ObjectResourceVersion(obj)
 	if err != nil {
 		return nil, fmt.Errorf("the cached object has no resource version: %w", err)
 	}
-	w, err := m.encode(m.key, obj)
+	w, err := m.store.bucket.encode(m.key, obj)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.versioner.UpdateObject(obj, rev); err != nil {
+	if err := m.store.bucket.versioner.UpdateObject(obj, rev); err != nil {
 		return nil, err
 	}
 	st := &state{obj: obj, meta: storage.ResponseMeta{ResourceVersion: rev}, value: w.value, expect: rev}
-	if e := m.mirror.get(m.key); e != nil && e.Revision == rev {
+	if e := m.store.contents.mirror.get(m.key); e != nil && e.Revision == rev {
 		st.expires, st.stale = e.expires, e.stale
 	}
 	return st, nil
@@ -211,19 +211,19 @@ func (m *modification) cachedState(obj runtime.Object) (*state, error) {
 // that may be about an old one. In an exclusive store nothing is old. In another, what
 // the bucket's leader says may be old, since it may have been deposed.
 func (m *modification) orCurrent(ctx context.Context, old *state, oldErr error) (*state, error) {
-	if oldErr != nil && !m.opts.Exclusive {
+	if oldErr != nil && !m.store.bucket.opts.Exclusive {
 		return m.currentState(ctx)
 	}
 	if oldErr != nil {
 		return nil, oldErr
 	}
-	old.current = m.opts.Exclusive
+	old.current = m.store.bucket.opts.Exclusive
 	return old, nil
 }
 
 // settledState reads what made a write fail.
 func (m *modification) settledState(ctx context.Context) (*state, error) {
-	e, expect, err := m.settle(ctx, m.key)
+	e, expect, err := m.store.settle(ctx, m.key)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (m *modification) settledState(ctx context.Context) (*state, error) {
 
 // currentState reads the mirror, as new as the bucket.
 func (m *modification) currentState(ctx context.Context) (*state, error) {
-	if err := m.barrier(ctx); err != nil {
+	if err := m.store.barrier(ctx); err != nil {
 		return nil, err
 	}
 	st, err := m.mirroredState(ctx)
@@ -245,7 +245,7 @@ func (m *modification) currentState(ctx context.Context) (*state, error) {
 }
 
 func (m *modification) mirroredState(ctx context.Context) (*state, error) {
-	e := m.mirror.get(m.key)
+	e := m.store.contents.mirror.get(m.key)
 	if err := holdValue(ctx, e); err != nil {
 		return nil, err
 	}
@@ -257,19 +257,19 @@ func (m *modification) mirroredState(ctx context.Context) (*state, error) {
 
 // stateOf decodes an entry into a new object.
 func (m *modification) stateOf(e *entry, expect uint64) (*state, error) {
-	st := &state{obj: m.kind.New(), expect: expect}
+	st := &state{obj: m.store.bucket.kind.New(), expect: expect}
 	if e == nil {
 		if !m.ignoreNotFound {
-			return nil, storage.NewKeyNotFoundError(m.storageKey(m.key), 0)
+			return nil, storage.NewKeyNotFoundError(m.store.bucket.storageKey(m.key), 0)
 		}
 		return st, runtime.SetZeroValue(st.obj)
 	}
 	st.value, st.expires, st.stale = e.Value, e.expires, e.stale
 	st.meta.ResourceVersion = e.Revision
-	if codec, ok := m.kind.Codec.(StaleCodec); ok {
+	if codec, ok := m.store.bucket.kind.Codec.(StaleCodec); ok {
 		st.stale = st.stale || codec.Stale(e.Value)
 	}
-	return st, m.decode(m.key, e.Value, e.Revision, st.obj)
+	return st, m.store.bucket.decode(m.key, e.Value, e.Revision, st.obj)
 }
 
 // apply brings one change into the mirror and to the observers, then releases the

@@ -47,7 +47,7 @@ func runWriter() {
 	}
 	s := New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server})
 	go s.Run(ctx, js)
-	for s.ReadinessCheck() != nil {
+	for s.connection.ReadinessCheck() != nil {
 		time.Sleep(time.Millisecond)
 	}
 	base, _ := strconv.Atoi(os.Getenv("GLOWPLUG_TEST_BASE"))
