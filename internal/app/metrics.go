@@ -7,6 +7,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
@@ -115,7 +116,7 @@ func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(indexShared, prometheus.GaugeValue, float64(s.Conflicting))
 	view := c.inv.View()
-	states, phases := view.HostsByState(), view.ConfigsByPhase()
+	states, phases := model.HostsByState(view), model.ConfigsByPhase(view)
 	for _, state := range []string{
 		v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError,
 	} {

@@ -96,7 +96,7 @@ func New(opts Options) (*Library, error) {
 			return nil, fmt.Errorf("the ISO directory: %w", err)
 		}
 		l.root = root
-		l.closeFolder()
+		closeFolder(root, opts.Logger)
 	}
 	l.digests = newDigests(l.root, opts.Registerer, opts.Logger)
 	return l, nil
@@ -106,13 +106,13 @@ func New(opts Options) (*Library, error) {
 // releases made it open. Its files cannot be reached then, and keep their modes: a file
 // whose mode changes gets another time of change, and would be read again for its
 // digest.
-func (l *Library) closeFolder() {
-	info, err := l.root.Stat(OwnDir)
+func closeFolder(root *os.Root, log *slog.Logger) {
+	info, err := root.Stat(OwnDir)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return // nothing was received yet, or it is closed
 	}
-	if err := l.root.Chmod(OwnDir, 0o700); err != nil {
-		l.opts.Logger.Warn("the folder of received images is open to other users and cannot be closed: give it mode 0700",
+	if err := root.Chmod(OwnDir, 0o700); err != nil {
+		log.Warn("the folder of received images is open to other users and cannot be closed: give it mode 0700",
 			"folder", OwnDir, "error", Cause(err))
 	}
 }

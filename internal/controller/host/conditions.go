@@ -47,7 +47,7 @@ func (w *StatusWriter) changed(change snapshot.Change) {
 	view, around := w.opts.Inventory.View(), map[model.Ref]bool{}
 	switch old, now := change.OldHost, change.Host; {
 	case change.Reload:
-		around = view.Conflicting()
+		around = model.Conflicting(view)
 		for _, ref := range w.conflicting() {
 			around[ref] = true
 		}

@@ -235,7 +235,7 @@ func bootable(image *model.Image) *fault.Error {
 func (q *bootQuestion) offer(b *BootDecision) {
 	for _, image := range q.view.Images("") {
 		if image.CHAP == nil && !image.HostsOnly && bootable(image) == nil && q.foreign(image, nil) == nil &&
-			!q.view.IsIsland(image.Namespace) {
+			!q.view.Islands().Has(image.Namespace) {
 			b.Offer = append(b.Offer, image)
 		}
 	}

@@ -40,7 +40,7 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByIP(c.IP) },
 	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
 	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.IPOfIslands(h, c.IP)
+		return view.Rivals(h).ByIP(c.IP)
 	},
 }, {
 	kind:    byUUID,
@@ -49,7 +49,7 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	host:    hostByUUID,
 	holds:   func(h *model.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
 	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.UUIDOfIslands(h, c.UUID)
+		return view.Rivals(h).ByUUID(c.UUID)
 	},
 }, {
 	kind:    byHostname,
@@ -60,7 +60,7 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
 	},
 	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.HostnameOfIslands(h, c.Hostname)
+		return view.Rivals(h).ByHostname(c.Hostname)
 	},
 }}
 
@@ -71,7 +71,7 @@ var claimedMAC = &claim{
 	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByMAC(c.MAC) },
 	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
 	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.MACOfIslands(h, c.MAC)
+		return view.Rivals(h).ByMAC(c.MAC)
 	},
 }
 
@@ -83,7 +83,7 @@ var claimedOtherMAC = &claim{
 	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByOtherMAC(c.OtherMAC) },
 	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.OtherMACs(), c.OtherMAC) },
 	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.OtherMACOfIslands(h, c.OtherMAC)
+		return view.Rivals(h).ByOtherMAC(c.OtherMAC)
 	},
 }
 

@@ -80,7 +80,7 @@ func ConfigMatched(d *Decider, view model.View, h *model.Host) Condition {
 	case config == nil:
 		c.Reason = ReasonNoConfig
 		c.Message = "no IgnitionConfig matches this host; give one a selector that holds for it, or default: true"
-		if view.IsIsland(h.Namespace) {
+		if view.Islands().Has(h.Namespace) {
 			c.Message += "; the namespace " + h.Namespace + " is an island, so only its own configs reach this host"
 		}
 	case len(config.Artifact) == 0:

@@ -65,7 +65,7 @@ func (d *Decider) Renderer() Renderer { return d.opts.Renderer }
 
 // offerFor returns the configs that a host is offered.
 func offerFor(view model.View, h *model.Host) match.Offer {
-	if view.IsIsland(h.Namespace) {
+	if view.Islands().Has(h.Namespace) {
 		return match.OwnNamespace
 	}
 	return match.Everywhere
@@ -185,7 +185,7 @@ func (q *configQuestion) query() match.Query {
 		query.Namespace, query.Offer = h.Namespace, offerFor(q.view, h)
 		facts.MACs, facts.IPs, facts.Hostnames, facts.Labels = h.MACs, h.IPs, h.Hostnames, h.Labels
 		facts.Image = q.imageConfig(h)
-	case q.view.HasIslands():
+	case q.view.Islands().Any():
 		query.Offer = match.DefaultsOnly
 	}
 	if h == nil && q.neighbor != zeroMAC {
@@ -205,7 +205,7 @@ func (q *configQuestion) query() match.Query {
 
 // imageConfig returns the config that a host's image names; zero: none.
 func (q *configQuestion) imageConfig(h *model.Host) match.Ref {
-	if h.Image == (model.Ref{}) || q.view.Separates(h.Namespace, h.Image.Namespace) {
+	if h.Image == (model.Ref{}) || q.view.Islands().Separate(h.Namespace, h.Image.Namespace) {
 		return match.Ref{}
 	}
 	if image := q.view.Image(h.Image); image != nil {
@@ -272,7 +272,7 @@ func (q *configQuestion) noMatch() *fault.Error {
 			"; give one a selector that holds for it, or default: true"+q.ignored())
 	}
 	sentence += q.noHost()
-	if q.view.HasIslands() {
+	if q.view.Islands().Any() {
 		sentence += " in a namespace that is no island"
 	}
 	return fault.New(fault.NoMatch, sentence+q.ignored())

@@ -224,9 +224,9 @@ func (q *question) verifyClaim(claim *claim, own *model.Host, ownBy string) (ign
 // known as.
 // A tenant, who can write any fact into his hosts, must neither take the machine of another nor stop it.
 func (q *question) verifyForeign(claim *claim, h, shown *model.Host) (ignore bool, err *fault.Error) {
-	isIsland, mayBe := q.view.IsIsland(h.Namespace), q.mayBe(h, "")
+	isIsland, mayBe := q.view.Islands().Has(h.Namespace), q.mayBe(h, "")
 	switch {
-	case isIsland && (!mayBe || !q.view.IsIsland(shown.Namespace)):
+	case isIsland && (!mayBe || !q.view.Islands().Has(shown.Namespace)):
 		return true, nil
 	case isIsland:
 		return false, q.shared(shown, h, claim.named(&q.req.Claims))
@@ -354,7 +354,8 @@ func (q *question) admitHost(h *model.Host) *fault.Error {
 		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, which has its address, and "+
 			"host "+other.Ref.String()+" has its hardware address; delete one of the two hosts")
 	}
-	if other := q.view.HostByIP(q.addr); other != nil && other != h && q.view.Separates(h.Namespace, other.Namespace) {
+	other := q.view.HostByIP(q.addr)
+	if other != nil && other != h && q.view.Islands().Separate(h.Namespace, other.Namespace) {
 		const text = "; correct the spec.ip of one of the two"
 		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, and host "+other.Ref.String()+
 			", of another island, has its address"+text)

@@ -108,9 +108,9 @@ func (q *bootQuestion) token() string {
 // own is true where it is the one that the machine boots.
 func (q *bootQuestion) refuseImage(image *model.Image, ref model.Ref, own, proven bool) *fault.Error {
 	believed := q.req.Caller.Believed
-	foreign := q.view.IsIsland(ref.Namespace)
+	foreign := q.view.Islands().Has(ref.Namespace)
 	if h := q.dec.Host; h != nil {
-		foreign = q.view.Separates(h.Namespace, ref.Namespace)
+		foreign = q.view.Islands().Separate(h.Namespace, ref.Namespace)
 	}
 	foreign = foreign && !believed // as if there were none
 	if image == nil {

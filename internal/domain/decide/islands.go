@@ -10,9 +10,9 @@ import (
 // islandBetween returns the one of two namespaces that is an island, where that separates them.
 func (q *question) islandBetween(namespace, other string) (island string, separate bool) {
 	switch {
-	case !q.view.Separates(namespace, other):
+	case !q.view.Islands().Separate(namespace, other):
 		return "", false
-	case q.view.IsIsland(namespace):
+	case q.view.Islands().Has(namespace):
 		return namespace, true
 	}
 	return other, true
@@ -20,7 +20,7 @@ func (q *question) islandBetween(namespace, other string) (island string, separa
 
 // yields reports whether a host of an island gives way to another one, which no tenant can write.
 func (q *question) yields(h, other *model.Host) bool {
-	return h != other && q.view.IsIsland(h.Namespace) && !q.view.IsIsland(other.Namespace)
+	return h != other && q.view.Islands().Has(h.Namespace) && !q.view.Islands().Has(other.Namespace)
 }
 
 // firstOf returns the host that goes first of the client's own and the one that a claim names, which may be nil: the
@@ -34,7 +34,7 @@ func (q *question) firstOf(own, named *model.Host) *model.Host {
 
 // areSeparate reports whether an island is between two hosts; nil is none.
 func (q *question) areSeparate(a, b *model.Host) bool {
-	return a != nil && b != nil && q.view.Separates(a.Namespace, b.Namespace)
+	return a != nil && b != nil && q.view.Islands().Separate(a.Namespace, b.Namespace)
 }
 
 // rivalHere returns the host of another island that the client may be as well: it has the hardware address of the
@@ -43,7 +43,7 @@ func (q *question) areSeparate(a, b *model.Host) bool {
 func (q *question) rivalHere(h *model.Host) *model.Host {
 	if q.neighbor != zeroMAC {
 		hasAll := slices.Contains(h.MACs, q.neighbor) && slices.Contains(h.IPs, q.addr)
-		if other := q.view.MACOfIslands(h, q.neighbor); other != nil && !(hasAll && len(other.IPs) > 0) {
+		if other := q.view.Rivals(h).ByMAC(q.neighbor); other != nil && !(hasAll && len(other.IPs) > 0) {
 			return other
 		}
 	}
@@ -62,14 +62,14 @@ func (q *question) rivalHere(h *model.Host) *model.Host {
 // the host's own address: the author of one could have the machine of the other taken for his own, or stop it. The
 // machine asks again, since its author could not make it boot after a final answer.
 func (q *question) admitShared(h *model.Host) *fault.Error {
-	if !q.view.IsIsland(h.Namespace) {
+	if !q.view.Islands().Has(h.Namespace) {
 		return nil // the hosts of islands give way to it
 	}
 	rival := q.rivalHere(h)
-	if rival == nil && slices.Contains(h.IPs, q.addr) && q.view.IPOfIslands(h, q.addr) == nil {
+	if rival == nil && slices.Contains(h.IPs, q.addr) && q.view.Rivals(h).ByIP(q.addr) == nil {
 		return nil
 	}
-	if c, ok := q.view.SharedByIslands(h); ok {
+	if c, ok := q.view.Rivals(h).Any(); ok {
 		return q.shared(h, q.view.Host(c.With), c.Shared())
 	}
 	for _, claim := range claims {

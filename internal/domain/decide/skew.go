@@ -192,7 +192,7 @@ func newSkew(h *model.Host, image *model.Image, config *model.Config) *Skew {
 func (d *Decider) booted(view model.View, h *model.Host, c Changed, alone *match.Index) (
 	image *model.Image, config *model.Config,
 ) {
-	if h.Image == (model.Ref{}) || view.Separates(h.Namespace, h.Image.Namespace) {
+	if h.Image == (model.Ref{}) || view.Islands().Separate(h.Namespace, h.Image.Namespace) {
 		return nil, nil
 	}
 	image = view.Image(h.Image)

@@ -34,7 +34,7 @@ func (t *trace) facts() Facts {
 	for _, a := range t.query.IPs {
 		f.IPs = append(f.IPs, a.String())
 	}
-	if island, ok := t.view.Island(f.Namespace); ok && f.Namespace != "" {
+	if island, ok := t.view.Islands().Why(f.Namespace); ok && f.Namespace != "" {
 		f.Island = island.String()
 	}
 	if t.query.Image != (match.Ref{}) {
@@ -55,7 +55,7 @@ func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
 	for _, typ := range slices.Backward(t.types) {
 		query := t.query
 		query.Type = typ
-		standings := match.Rank(byType[typ], &query, t.view.IsIsland)
+		standings := match.Rank(byType[typ], &query, t.view.Islands().Has)
 		for _, s := range standings {
 			out = append(out, candidate(s, dec, standings))
 		}

@@ -62,7 +62,7 @@ func newAssessor(ctx context.Context, o *Options) *assessor {
 	}
 	a := &assessor{
 		changes: o.Changes, old: o.Before.Subset(old...), now: m.view.Subset(now...),
-		isolation: !o.Before.SameIslands(m.view), images: map[model.Ref]bool{},
+		isolation: !o.Before.Islands().Same(m.view.Islands()), images: map[model.Ref]bool{},
 	}
 	for ref := range o.Changes.Images {
 		a.images[ref] = true

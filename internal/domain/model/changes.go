@@ -73,27 +73,27 @@ func (s *state) putAccess(edit *shardmap.Edit, c *Changes) {
 func (v View) Without(name string) *Changes {
 	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{},
 		Roles: map[Ref]*Role{}, Bindings: map[Ref]*Binding{}}
-	for h := range v.hosts.byRef.all() {
+	for h := range v.state.hosts.byRef.all() {
 		if h.Namespace == name {
 			c.Hosts[h.Ref] = nil
 		}
 	}
-	for config := range v.configs.byRef.all() {
+	for config := range v.state.configs.byRef.all() {
 		if config.Namespace == name {
 			c.Configs[config.Ref] = nil
 		}
 	}
-	for i := range v.images.byRef.all() {
+	for i := range v.state.images.byRef.all() {
 		if i.Namespace == name {
 			c.Images[i.Ref] = nil
 		}
 	}
-	for r := range v.grants.roles.all() {
+	for r := range v.state.grants.roles.all() {
 		if r.Namespace == name {
 			c.Roles[r.Ref] = nil
 		}
 	}
-	for _, b := range v.grants.bindings.byNamespace.Get(name) {
+	for _, b := range v.state.grants.bindings.byNamespace.Get(name) {
 		c.Bindings[b.Ref] = nil
 	}
 	return c
@@ -167,8 +167,8 @@ func (v View) Subset(configs ...*Config) *match.Index {
 		}
 	}
 	x := match.NewIndex(rules...)
-	if v.HasIslands() {
-		x.SetIslands(new(shardmap.Edit), v.isIsland)
+	if v.Islands().Any() {
+		x.SetIslands(new(shardmap.Edit), v.state.isIsland)
 	}
 	return x
 }
@@ -181,9 +181,9 @@ func MatchEqually(q *match.Query, a, b *Config, tier match.Tier) bool {
 
 // Shares reports whether a host has an address that another host has as well.
 func (v View) Shares(h *Host) bool {
-	return slices.ContainsFunc(h.MACs, func(m netaddr.MAC) bool { return len(v.hosts.byMAC.Get(m)) > 1 }) ||
-		slices.ContainsFunc(h.OtherMACs(), func(m string) bool { return len(v.hosts.byOtherMAC.Get(m)) > 1 }) ||
-		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.hosts.byIP.Get(a)) > 1 })
+	return slices.ContainsFunc(h.MACs, func(m netaddr.MAC) bool { return len(v.state.hosts.byMAC.Get(m)) > 1 }) ||
+		slices.ContainsFunc(h.OtherMACs(), func(m string) bool { return len(v.state.hosts.byOtherMAC.Get(m)) > 1 }) ||
+		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.state.hosts.byIP.Get(a)) > 1 })
 }
 
 // Addresses are hardware and IP addresses.
@@ -204,19 +204,19 @@ func (v View) Sharers(h *Host, visited *Addresses) (hosts []*Host) {
 	for _, m := range h.MACs {
 		if !visited.macs[m] {
 			visited.macs[m] = true
-			hosts = append(hosts, v.hosts.byMAC.Get(m)...)
+			hosts = append(hosts, v.state.hosts.byMAC.Get(m)...)
 		}
 	}
 	for _, m := range h.OtherMACs() {
 		if !visited.otherMACs[m] {
 			visited.otherMACs[m] = true
-			hosts = append(hosts, v.hosts.byOtherMAC.Get(m)...)
+			hosts = append(hosts, v.state.hosts.byOtherMAC.Get(m)...)
 		}
 	}
 	for _, a := range h.IPs {
 		if !visited.ips[a] {
 			visited.ips[a] = true
-			hosts = append(hosts, v.hosts.byIP.Get(a)...)
+			hosts = append(hosts, v.state.hosts.byIP.Get(a)...)
 		}
 	}
 	return hosts

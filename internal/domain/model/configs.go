@@ -61,7 +61,7 @@ func (c *Config) layers() []Ref {
 // itself need not be there.
 func (v View) Above(ref Ref) []*Config {
 	var all []*Config
-	for _, above := range v.configs.above.Get(ref) {
+	for _, above := range v.state.configs.above.Get(ref) {
 		all = append(all, v.Config(above))
 	}
 	return all
@@ -69,12 +69,12 @@ func (v View) Above(ref Ref) []*Config {
 
 // IsLayer reports whether a config has a config as a layer, that is whether Above
 // returns any.
-func (v View) IsLayer(ref Ref) bool { return v.configs.above.Has(ref) }
+func (v View) IsLayer(ref Ref) bool { return v.state.configs.above.Has(ref) }
 
 // UnsureConfigs returns the configs that may have to be compiled or merged again, in no order: those that have
 // layers, and those that are foreign.
 func (v View) UnsureConfigs() []*Config {
-	return v.configs.filter(func(c *Config) bool { return c.Stack != nil || c.Foreign })
+	return v.state.configs.filter(func(c *Config) bool { return c.Stack != nil || c.Foreign })
 }
 
 // Layers returns, for compile.Stack, the configs of a namespace as layers.

@@ -195,41 +195,44 @@ func (s *state) isIsland(name string) bool {
 	return s.isolation == IsolateOthers || !x.open.Has(name)
 }
 
-// IsIsland reports whether a namespace is an island: its configs and images are for its own hosts, and its hosts
-// have no others.
-func (v View) IsIsland(namespace string) bool { return v.isIsland(namespace) }
+// Islands are the namespaces that are islands.
+type Islands struct{ state *state }
 
-// Island returns the reason why a namespace is an island; ok is false if it is not an island.
-func (v View) Island(namespace string) (why Island, ok bool) {
-	return v.islands.byName.Get(namespace), v.isIsland(namespace)
+// Islands returns the islands of a view.
+func (v View) Islands() Islands { return Islands{v.state} }
+
+// Has reports whether a namespace is an island: its configs and images are for its own hosts, and its hosts
+// have no others.
+func (x Islands) Has(namespace string) bool { return x.state.isIsland(namespace) }
+
+// Why returns the reason why a namespace is an island; ok is false if it is not an island.
+func (x Islands) Why(namespace string) (why Island, ok bool) {
+	return x.state.islands.byName.Get(namespace), x.state.isIsland(namespace)
 }
 
-// MarkedIsland returns a namespace, which need not be stored, with the mark of an island.
-func (v View) MarkedIsland(name string) *Namespace {
+// Marked returns a namespace, which need not be stored, with the mark of an island.
+func (x Islands) Marked(name string) *Namespace {
 	marked := Namespace{Name: name}
-	if n := v.namespaces.get(nameOnly(name)); n != nil {
+	if n := x.state.namespaces.get(nameOnly(name)); n != nil {
 		marked = *n
 	}
 	marked.Island = islandMark
 	return &marked
 }
 
-// HasNamespace reports whether there is a Namespace of that name.
-func (v View) HasNamespace(name string) bool { return v.namespaces.get(nameOnly(name)) != nil }
-
-// HasIslands reports whether any namespace is an island.
-func (v View) HasIslands() bool {
-	return v.islands.isolation != IsolateTenants || v.islands.byName.Len() > 0
+// Any reports whether any namespace is an island.
+func (x Islands) Any() bool {
+	return x.state.islands.isolation != IsolateTenants || x.state.islands.byName.Len() > 0
 }
 
-// Separates reports whether the objects of one namespace are not for the hosts of another.
-func (v View) Separates(namespace, other string) bool {
-	return namespace != other && (v.isIsland(namespace) || v.isIsland(other))
+// Separate reports whether the objects of one namespace are not for the hosts of another.
+func (x Islands) Separate(namespace, other string) bool {
+	return namespace != other && (x.state.isIsland(namespace) || x.state.isIsland(other))
 }
 
 // Tenants returns the namespaces that are islands since a binding says so, and whose annotation does not say it yet.
-func (v View) Tenants() (names []string) {
-	for name, island := range v.islands.byName.All() {
+func (x Islands) Tenants() (names []string) {
+	for name, island := range x.state.islands.byName.All() {
 		if !island.Marked {
 			names = append(names, name)
 		}
@@ -237,44 +240,47 @@ func (v View) Tenants() (names []string) {
 	return names
 }
 
-// ChangedIslands returns the namespaces with marks, roles or bindings that are islands in one view alone, in no
+// Changed returns the namespaces with marks, roles or bindings that are islands in one view alone, in no
 // order, and whether others are.
-func (v View) ChangedIslands(o View) (names []string, others bool) {
-	if v.islands.version == o.islands.version {
+func (x Islands) Changed(o Islands) (names []string, others bool) {
+	if x.state.islands.version == o.state.islands.version {
 		return nil, false
 	}
 	seen := map[string]bool{}
-	for _, x := range [...]*islands{&v.islands, &o.islands} {
-		for name := range x.byName.All() {
+	for _, one := range [...]*islands{&x.state.islands, &o.state.islands} {
+		for name := range one.byName.All() {
 			seen[name] = true
 		}
-		for name := range x.open.All() {
+		for name := range one.open.All() {
 			seen[name] = true
 		}
 	}
 	for name := range seen {
-		if v.isIsland(name) != o.isIsland(name) {
+		if x.state.isIsland(name) != o.state.isIsland(name) {
 			names = append(names, name)
 		}
 	}
-	return names, v.islands.isolation != o.islands.isolation
+	return names, x.state.islands.isolation != o.state.islands.isolation
 }
 
-// IslandVersion changes with each change of the islands.
-func (v View) IslandVersion() int { return v.islands.version }
+// Version changes with each change of the islands.
+func (x Islands) Version() int { return x.state.islands.version }
 
-// SameIslands reports whether the same namespaces are islands in both views.
-func (v View) SameIslands(o View) bool {
-	names, others := v.ChangedIslands(o)
+// Same reports whether the same namespaces are islands in both.
+func (x Islands) Same(o Islands) bool {
+	names, others := x.Changed(o)
 	return len(names) == 0 && !others
 }
+
+// HasNamespace reports whether there is a Namespace of that name.
+func (v View) HasNamespace(name string) bool { return v.state.namespaces.get(nameOnly(name)) != nil }
 
 // first returns the host that wins of those with a fact in common, in the order of their age: one of a namespace
 // that is no island goes first, since tenants cannot write it.
 func (v View) first(hosts []*Host) *Host {
-	if len(hosts) > 1 && v.HasIslands() {
+	if len(hosts) > 1 && v.Islands().Any() {
 		for _, h := range hosts {
-			if !v.isIsland(h.Namespace) {
+			if !v.state.isIsland(h.Namespace) {
 				return h
 			}
 		}

@@ -15,7 +15,7 @@ import (
 type Ref = match.Ref
 
 // View is all objects at one time. It may be kept.
-type View struct{ *state }
+type View struct{ state *state }
 
 // state is the content of a View.
 type state struct {

@@ -13,32 +13,32 @@ import (
 )
 
 // Host returns a host by its name; nil: none.
-func (v View) Host(ref Ref) *Host { return v.hosts.byRef.get(ref) }
+func (v View) Host(ref Ref) *Host { return v.state.hosts.byRef.get(ref) }
 
 // Hosts returns all hosts, in no order.
 func (v View) Hosts() []*Host {
-	return slices.AppendSeq(make([]*Host, 0, v.hosts.byRef.len()), v.hosts.byRef.all())
+	return slices.AppendSeq(make([]*Host, 0, v.state.hosts.byRef.len()), v.state.hosts.byRef.all())
 }
 
 // AllHosts is Hosts without a list.
-func (v View) AllHosts() iter.Seq[*Host] { return v.hosts.byRef.all() }
+func (v View) AllHosts() iter.Seq[*Host] { return v.state.hosts.byRef.all() }
 
 // HostCount returns the number of hosts.
-func (v View) HostCount() int { return v.hosts.byRef.len() }
+func (v View) HostCount() int { return v.state.hosts.byRef.len() }
 
 // HostsByState counts the hosts by status.state. A host that has never booted is Available.
-func (v View) HostsByState() map[string]int {
+func HostsByState(v View) map[string]int {
 	count := map[string]int{}
-	for h := range v.hosts.byRef.all() {
+	for h := range v.state.hosts.byRef.all() {
 		count[cmp.Or(h.Progress.State, v1.StateAvailable)]++
 	}
 	return count
 }
 
 // ConfigsByPhase counts the configs by status.phase.
-func (v View) ConfigsByPhase() map[string]int {
+func ConfigsByPhase(v View) map[string]int {
 	count := map[string]int{}
-	for c := range v.configs.byRef.all() {
+	for c := range v.state.configs.byRef.all() {
 		switch {
 		case c.Failing:
 			count[v1.PhaseError]++
@@ -53,7 +53,7 @@ func (v View) ConfigsByPhase() map[string]int {
 
 // HostsNamed returns the hosts with a name, of all namespaces, in no order.
 func (v View) HostsNamed(name string) (hosts []*Host) {
-	for h := range v.hosts.byRef.all() {
+	for h := range v.state.hosts.byRef.all() {
 		if h.Name == name {
 			hosts = append(hosts, h)
 		}
@@ -63,40 +63,40 @@ func (v View) HostsNamed(name string) (hosts []*Host) {
 
 // Templates returns all configs that are rendered for each machine, in no order.
 func (v View) Templates() []*Config {
-	return v.configs.filter(func(c *Config) bool { return c.Template })
+	return v.state.configs.filter(func(c *Config) bool { return c.Template })
 }
 
 // HostByMAC returns the host with a network card's address; nil: none. Where
 // several have it the oldest is returned, as by the other lookups; one of a namespace
 // that is no island goes first.
-func (v View) HostByMAC(m netaddr.MAC) *Host { return v.first(v.hosts.byMAC.Get(m)) }
+func (v View) HostByMAC(m netaddr.MAC) *Host { return v.first(v.state.hosts.byMAC.Get(m)) }
 
 // HostByOtherMAC is HostByMAC for an address that is none of Ethernet.
-func (v View) HostByOtherMAC(m string) *Host { return v.first(v.hosts.byOtherMAC.Get(m)) }
+func (v View) HostByOtherMAC(m string) *Host { return v.first(v.state.hosts.byOtherMAC.Get(m)) }
 
 // HasOtherMACs reports whether any host has an address that is none of Ethernet.
-func (v View) HasOtherMACs() bool { return v.hosts.byOtherMAC.Len() > 0 }
+func (v View) HasOtherMACs() bool { return v.state.hosts.byOtherMAC.Len() > 0 }
 
 // HostByIP returns the host with an address; nil: none.
-func (v View) HostByIP(a netip.Addr) *Host { return v.first(v.hosts.byIP.Get(a)) }
+func (v View) HostByIP(a netip.Addr) *Host { return v.first(v.state.hosts.byIP.Get(a)) }
 
 // HostByUUID returns the host with a system UUID, in either order of its bytes; nil: none.
 func (v View) HostByUUID(uuid string) *Host {
-	return v.first(v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
+	return v.first(v.state.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
 }
 
 // HostByHostname returns the host with a name in lower case: equal, or one of the
 // two has no dot and equals the other's first label; nil: none.
 func (v View) HostByHostname(name string) *Host {
-	same := v.hosts.stems.Get(name)
+	same := v.state.hosts.stems.Get(name)
 	if stem := netaddr.FirstLabel(name); stem != name {
-		same = v.hosts.names.Get(stem)
+		same = v.state.hosts.names.Get(stem)
 	}
-	best, other := v.first(v.hosts.names.Get(name)), v.first(same)
+	best, other := v.first(v.state.hosts.names.Get(name)), v.first(same)
 	switch {
 	case best == nil || other == nil:
 		return cmp.Or(best, other)
-	case v.isIsland(best.Namespace) != v.isIsland(other.Namespace):
+	case v.state.isIsland(best.Namespace) != v.state.isIsland(other.Namespace):
 		return v.first([]*Host{best, other})
 	case other.compare(best) < 0:
 		return other
@@ -105,7 +105,7 @@ func (v View) HostByHostname(name string) *Host {
 }
 
 // Conflicts returns the conflicts of a host, which need not be stored.
-func (v View) Conflicts(h *Host) []Conflict { return v.hosts.conflicts(h) }
+func (v View) Conflicts(h *Host) []Conflict { return v.state.hosts.conflicts(h) }
 
 // Sharing returns the hosts that have a hardware address, an IP address or the UUID of a host, which need not be
 // stored and may be nil.
@@ -115,97 +115,34 @@ func (v View) Sharing(h *Host) map[Ref]bool {
 		return sharers
 	}
 	for _, m := range h.MACs {
-		addRefs(sharers, v.hosts.byMAC.Get(m))
+		addRefs(sharers, v.state.hosts.byMAC.Get(m))
 	}
 	for _, m := range h.OtherMACs() {
-		addRefs(sharers, v.hosts.byOtherMAC.Get(m))
+		addRefs(sharers, v.state.hosts.byOtherMAC.Get(m))
 	}
 	for _, a := range h.IPs {
-		addRefs(sharers, v.hosts.byIP.Get(a))
+		addRefs(sharers, v.state.hosts.byIP.Get(a))
 	}
 	if h.UUID != "" {
-		addRefs(sharers, v.hosts.byUUID.Get(netaddr.KeyOfUUID(h.UUID)))
+		addRefs(sharers, v.state.hosts.byUUID.Get(netaddr.KeyOfUUID(h.UUID)))
 	}
 	return sharers
 }
 
 // Conflicting returns the hosts that have a conflict.
-func (v View) Conflicting() map[Ref]bool {
+func Conflicting(v View) map[Ref]bool {
 	refs := map[Ref]bool{}
-	addShared(refs, &v.hosts.byMAC)
-	addShared(refs, &v.hosts.byOtherMAC)
-	addShared(refs, &v.hosts.byIP)
-	addShared(refs, &v.hosts.byUUID)
+	addShared(refs, &v.state.hosts.byMAC)
+	addShared(refs, &v.state.hosts.byOtherMAC)
+	addShared(refs, &v.state.hosts.byIP)
+	addShared(refs, &v.state.hosts.byUUID)
 	return refs
-}
-
-// SharedByIslands returns a conflict of a host of an island with one of another island.
-func (v View) SharedByIslands(h *Host) (Conflict, bool) {
-	for _, m := range h.MACs {
-		if other := v.MACOfIslands(h, m); other != nil {
-			return Conflict{With: other.Ref, MAC: m}, true
-		}
-	}
-	for _, m := range h.OtherMACs() {
-		if other := v.OtherMACOfIslands(h, m); other != nil {
-			return Conflict{With: other.Ref, OtherMAC: m}, true
-		}
-	}
-	for _, a := range h.IPs {
-		if other := v.IPOfIslands(h, a); other != nil {
-			return Conflict{With: other.Ref, IP: a}, true
-		}
-	}
-	return Conflict{}, false
-}
-
-// MACOfIslands is IPOfIslands for a hardware address.
-func (v View) MACOfIslands(h *Host, m netaddr.MAC) *Host {
-	return v.ofOtherIsland(h, v.hosts.byMAC.Get(m))
-}
-
-// OtherMACOfIslands is IPOfIslands for a hardware address that is none of Ethernet.
-func (v View) OtherMACOfIslands(h *Host, m string) *Host {
-	return v.ofOtherIsland(h, v.hosts.byOtherMAC.Get(m))
-}
-
-// IPOfIslands returns a host with an address that is in another island than a host; nil: there is none, or the host
-// is in no island.
-func (v View) IPOfIslands(h *Host, a netip.Addr) *Host {
-	return v.ofOtherIsland(h, v.hosts.byIP.Get(a))
-}
-
-// UUIDOfIslands is IPOfIslands for a system UUID.
-func (v View) UUIDOfIslands(h *Host, uuid string) *Host {
-	return v.ofOtherIsland(h, v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
-}
-
-// HostnameOfIslands is IPOfIslands for a name; see HostByHostname.
-func (v View) HostnameOfIslands(h *Host, name string) *Host {
-	same := v.hosts.stems.Get(name)
-	if stem := netaddr.FirstLabel(name); stem != name {
-		same = v.hosts.names.Get(stem)
-	}
-	return cmp.Or(v.ofOtherIsland(h, v.hosts.names.Get(name)), v.ofOtherIsland(h, same))
-}
-
-// ofOtherIsland returns the first host of a list that is in another island than a host; nil: there is none, or the
-// host is in no island.
-func (v View) ofOtherIsland(h *Host, hosts []*Host) *Host {
-	if len(hosts) == 0 || !v.isIsland(h.Namespace) {
-		return nil
-	}
-	i := slices.IndexFunc(hosts, func(o *Host) bool { return o.Namespace != h.Namespace && v.isIsland(o.Namespace) })
-	if i < 0 {
-		return nil
-	}
-	return hosts[i]
 }
 
 // HostsOf returns the hosts that boot an image for which ok is true, in no order.
 func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 	var hosts []*Host
-	for h := range v.hosts.byRef.all() {
+	for h := range v.state.hosts.byRef.all() {
 		if h.Image != (Ref{}) && ok(h.Image) {
 			hosts = append(hosts, h)
 		}
@@ -214,13 +151,13 @@ func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 }
 
 // Image returns an image; nil: none.
-func (v View) Image(ref Ref) *Image { return v.images.byRef.get(ref) }
+func (v View) Image(ref Ref) *Image { return v.state.images.byRef.get(ref) }
 
 // Images returns all images of a namespace, or of all where it is "", the oldest
 // first.
 func (v View) Images(namespace string) []*Image {
-	images := make([]*Image, 0, v.images.byRef.len())
-	for i := range v.images.byRef.all() {
+	images := make([]*Image, 0, v.state.images.byRef.len())
+	for i := range v.state.images.byRef.all() {
 		if namespace == "" || namespace == i.Namespace {
 			images = append(images, i)
 		}
@@ -231,7 +168,9 @@ func (v View) Images(namespace string) []*Image {
 
 // ImageByIQN returns the image that this server offers under a name, in any case;
 // nil: none. Where several are, the oldest is returned.
-func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(strings.ToLower(iqn))) }
+func (v View) ImageByIQN(iqn string) *Image {
+	return firstOf(v.state.images.byIQN.Get(strings.ToLower(iqn)))
+}
 
 // Script returns the script that replaces the usual one of a host, its own or that of its namespace, a template; "":
 // none.
@@ -239,7 +178,7 @@ func (v View) Script(h *Host) string {
 	if own := h.Booting().IPXE; own != "" {
 		return own
 	}
-	if n := v.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
+	if n := v.state.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
 		return n.IPXE
 	}
 	return ""
@@ -247,17 +186,17 @@ func (v View) Script(h *Host) string {
 
 // RejectsBroken reports whether a namespace refuses configs whose source does not compile.
 func (v View) RejectsBroken(namespace string) bool {
-	n := v.namespaces.get(Ref{Namespace: namespace})
+	n := v.state.namespaces.get(Ref{Namespace: namespace})
 	return n != nil && n.RejectsBroken
 }
 
 // Config returns a config; nil: none.
-func (v View) Config(ref Ref) *Config { return v.configs.byRef.get(ref) }
+func (v View) Config(ref Ref) *Config { return v.state.configs.byRef.get(ref) }
 
 // Pick returns the config for a machine and the tier that chose it; nil and
 // match.None where nothing matches.
 func (v View) Pick(q *match.Query) (*Config, match.Tier) {
-	r, tier := v.configs.rules.Pick(q)
+	r, tier := v.state.configs.rules.Pick(q)
 	if r == nil {
 		return nil, match.None
 	}
@@ -268,9 +207,9 @@ func (v View) Pick(q *match.Query) (*Config, match.Tier) {
 // receive another config than the picked one; nil: none was picked.
 func (v View) MayDependOnIP(q *match.Query, config *Config, tier match.Tier) bool {
 	if config == nil {
-		return v.configs.rules.MayDependOnIP(q, nil, match.None)
+		return v.state.configs.rules.MayDependOnIP(q, nil, match.None)
 	}
-	return v.configs.rules.MayDependOnIP(q, config.rule, tier)
+	return v.state.configs.rules.MayDependOnIP(q, config.rule, tier)
 }
 
 // Wins reports whether a config that matches would be picked if it were stored.
@@ -286,17 +225,17 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 // Tied returns another config that matches the same machines in the same way as a config, which
 // need not be stored; nil: there is none.
 func (v View) Tied(config *Config) *Config {
-	if r := v.configs.rules.Tied(config.rule); r != nil {
+	if r := v.state.configs.rules.Tied(config.rule); r != nil {
 		return r.Config.(*Config)
 	}
 	return nil
 }
 
 // HasConfigs reports whether there is a config of a type.
-func (v View) HasConfigs(typ string) bool { return v.configs.rules.Has(typ) }
+func (v View) HasConfigs(typ string) bool { return v.state.configs.rules.Has(typ) }
 
 // Rules returns the rules of all configs, in no order; see Rank for those of islands.
-func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }
+func (v View) Rules() []*match.Rule { return v.state.configs.rules.Rules() }
 
 // ConflictsOf returns the conflicts that a host has, or would have if it were
 // stored: with all hosts but the one of its own namespace and name. What cannot
@@ -315,5 +254,5 @@ func (v View) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	}
 	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
 	h.UUID, _ = netaddr.ParseUUID(host.Spec.SystemUUID)
-	return v.hosts.conflicts(&h)
+	return v.state.hosts.conflicts(&h)
 }

@@ -25,7 +25,7 @@ type Limits struct {
 // boot needs the config.
 func (v View) Limits(h *Host) (l Limits) {
 	own, defaults := &h.Booting().Provisioning, &noProvisioning
-	if n := v.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
+	if n := v.state.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
 		defaults = &n.Provisioning
 	}
 	if token := cmp.Or(own.Token, defaults.Token); token != nil {

@@ -25,7 +25,7 @@ func (n *namespaces) markIslands(ctx context.Context) error {
 	if n.inventory == nil {
 		return nil
 	}
-	for _, name := range n.inventory.View().Tenants() {
+	for _, name := range n.inventory.View().Islands().Tenants() {
 		if err := n.markIsland(ctx, name); err != nil {
 			return fmt.Errorf("marking the namespace %s as an island: %w", name, err)
 		}
@@ -115,25 +115,25 @@ func both[K comparable, T object, S any](key K, c change, before, after map[K]*S
 // binding.
 func (set *changeSet) findIslands(view model.View) {
 	before, after := view.With(&set.before), view.With(&set.after)
-	for _, name := range before.Tenants() {
-		if _, changes := set.after.Namespaces[name]; !changes && !after.IsIsland(name) {
-			set.after.Namespaces[name] = after.MarkedIsland(name)
+	for _, name := range before.Islands().Tenants() {
+		if _, changes := set.after.Namespaces[name]; !changes && !after.Islands().Has(name) {
+			set.after.Namespaces[name] = after.Islands().Marked(name)
 		}
 	}
 	after = view.With(&set.after)
-	names, others := after.ChangedIslands(before)
+	names, others := after.Islands().Changed(before.Islands())
 	if len(names) == 0 && !others {
 		return
 	}
 	set.isolation, set.isEmpty = true, false
 	slices.Sort(names)
 	for _, name := range names[:min(len(names), maxWarned)] {
-		set.islands = append(set.islands, islandWarning(after, name, !before.HasIslands()))
+		set.islands = append(set.islands, islandWarning(after, name, !before.Islands().Any()))
 	}
 	switch more := len(names) - maxWarned; {
 	case more > 0:
 		set.islands = append(set.islands, fmt.Sprintf("the same holds for %d more namespaces", more))
-	case others && after.HasIslands():
+	case others && after.Islands().Any():
 		set.islands = append(set.islands, "all namespaces but default are islands from now on, since the annotation "+
 			v1.AnnotationIsolated+" of the namespace default says so")
 	case others:
@@ -145,7 +145,7 @@ func (set *changeSet) findIslands(view model.View) {
 // islandWarning says what a change of an island means, and how to undo it.
 func islandWarning(after model.View, name string, isFirst bool) string {
 	annotate := "kubectl annotate namespace " + name + " --overwrite " + v1.AnnotationIsland
-	island, isIsland := after.Island(name)
+	island, isIsland := after.Islands().Why(name)
 	if !isIsland {
 		return "the namespace " + name + " is no island any more: its configs and images reach the hosts of other namespaces, " +
 			"and theirs reach its hosts; to undo that: " + annotate + "=true"

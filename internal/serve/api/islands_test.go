@@ -19,7 +19,7 @@ var mergePatch = []string{"Content-Type", "application/merge-patch+json"}
 
 // isIsland reports whether a namespace is an island.
 func (a *api) isIsland(namespace string) bool {
-	return a.stores[kinds.IgnitionConfigs].(followed).inv.View().IsIsland(namespace)
+	return a.stores[kinds.IgnitionConfigs].(followed).inv.View().Islands().Has(namespace)
 }
 
 // markOf returns the mark of a namespace.

@@ -186,7 +186,7 @@ func namespaceTable(inventory *snapshot.Inventory) rest.TableConvertor {
 			text("Age", "Time since the namespace was created."),
 		},
 		row: func(n *v1.Namespace, now time.Time) []any {
-			isIsland := inventory != nil && inventory.View().IsIsland(n.Name)
+			isIsland := inventory != nil && inventory.View().Islands().Has(n.Name)
 			return []any{n.Name, n.Status.Phase, strconv.FormatBool(isIsland), age(&n.CreationTimestamp, now)}
 		},
 	}

@@ -104,6 +104,6 @@ func (inv *Inventory) Stats() Stats {
 		Hosts:       inv.hosts.report(model.Hosts.Count(view)),
 		Configs:     inv.configs.report(model.Configs.Count(view)),
 		Images:      inv.images.report(model.Images.Count(view)),
-		Conflicting: len(view.Conflicting()),
+		Conflicting: len(model.Conflicting(view)),
 	}
 }

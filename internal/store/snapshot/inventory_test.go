@@ -264,10 +264,10 @@ func compare(t *testing.T, inv *Inventory, live map[model.Ref]*v1.BareMetalHost)
 		}
 	}
 	for _, h := range all {
-		want := v.IsIsland(h.Namespace) && slices.ContainsFunc(all, func(o *model.Host) bool {
-			return o.Namespace != h.Namespace && v.IsIsland(o.Namespace) && sharesAddress(o, h)
+		want := v.Islands().Has(h.Namespace) && slices.ContainsFunc(all, func(o *model.Host) bool {
+			return o.Namespace != h.Namespace && v.Islands().Has(o.Namespace) && sharesAddress(o, h)
 		})
-		if c, got := v.SharedByIslands(h); got != want || got && c.With.Namespace == h.Namespace {
+		if c, got := v.Rivals(h).Any(); got != want || got && c.With.Namespace == h.Namespace {
 			t.Errorf("%s is shared across namespaces: %v, want %v", h.Ref, got, want)
 		}
 	}
@@ -386,7 +386,7 @@ func TestCounts(t *testing.T) {
 		{Key: "a/bad", Revision: 4, Value: []byte(`{"spec":{"type":"ignition"},"status":{"phase":"Error"}}`)},
 		{Key: "a/next", Revision: 5, Value: []byte(`{"spec":{"type":"ignition"},"status":{"phase":"Pending"}}`)},
 	})
-	states, phases := inv.View().HostsByState(), inv.View().ConfigsByPhase()
+	states, phases := model.HostsByState(inv.View()), model.ConfigsByPhase(inv.View())
 	if !maps.Equal(states, map[string]int{"Available": 1, "Provisioned": 1}) ||
 		!maps.Equal(phases, map[string]int{"Ready": 1, "Error": 1, "Pending": 1}) {
 		t.Errorf("%v %v", states, phases)

@@ -107,7 +107,7 @@ func (o *observer[T]) Load(items []kvstore.Item) {
 	o.mu.Lock()
 	o.stats, o.bad = stats, bad
 	o.mu.Unlock()
-	if o.change != nil || before.IslandVersion() != after.IslandVersion() {
+	if o.change != nil || before.Islands().Version() != after.Islands().Version() {
 		o.inv.changes.Publish(reload)
 	}
 }
@@ -138,7 +138,7 @@ func (o *observer[T]) apply(key string, object *T, revision uint64, isBad bool) 
 	o.stats.Revision, o.stats.At = revision, o.inv.opts.Now()
 	o.mu.Unlock()
 	if o.change == nil {
-		if before.IslandVersion() != after.IslandVersion() {
+		if before.Islands().Version() != after.Islands().Version() {
 			o.inv.changes.Publish(Change{All: true})
 		}
 		return

@@ -1,0 +1,75 @@
+package model
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+// Rivals are the hosts of other islands than that of a host; none where the host is in no island.
+type Rivals struct {
+	state *state
+	host  *Host
+}
+
+// Rivals returns the rivals of a host.
+func (v View) Rivals(h *Host) Rivals { return Rivals{v.state, h} }
+
+// Any returns a conflict of the host with a rival that has one of its addresses.
+func (r Rivals) Any() (Conflict, bool) {
+	for _, m := range r.host.MACs {
+		if other := r.ByMAC(m); other != nil {
+			return Conflict{With: other.Ref, MAC: m}, true
+		}
+	}
+	for _, m := range r.host.OtherMACs() {
+		if other := r.ByOtherMAC(m); other != nil {
+			return Conflict{With: other.Ref, OtherMAC: m}, true
+		}
+	}
+	for _, a := range r.host.IPs {
+		if other := r.ByIP(a); other != nil {
+			return Conflict{With: other.Ref, IP: a}, true
+		}
+	}
+	return Conflict{}, false
+}
+
+// ByMAC returns a rival with a hardware address, nil: none; and so do the others.
+func (r Rivals) ByMAC(m netaddr.MAC) *Host { return r.first(r.state.hosts.byMAC.Get(m)) }
+
+// ByOtherMAC finds by a hardware address that is none of Ethernet.
+func (r Rivals) ByOtherMAC(m string) *Host { return r.first(r.state.hosts.byOtherMAC.Get(m)) }
+
+// ByIP finds by an address.
+func (r Rivals) ByIP(a netip.Addr) *Host { return r.first(r.state.hosts.byIP.Get(a)) }
+
+// ByUUID finds by a system UUID.
+func (r Rivals) ByUUID(uuid string) *Host {
+	return r.first(r.state.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
+}
+
+// ByHostname finds by a name; see HostByHostname.
+func (r Rivals) ByHostname(name string) *Host {
+	same := r.state.hosts.stems.Get(name)
+	if stem := netaddr.FirstLabel(name); stem != name {
+		same = r.state.hosts.names.Get(stem)
+	}
+	return cmp.Or(r.first(r.state.hosts.names.Get(name)), r.first(same))
+}
+
+// first returns the first rival of a list.
+func (r Rivals) first(hosts []*Host) *Host {
+	if len(hosts) == 0 || !r.state.isIsland(r.host.Namespace) {
+		return nil
+	}
+	i := slices.IndexFunc(hosts, func(o *Host) bool {
+		return o.Namespace != r.host.Namespace && r.state.isIsland(o.Namespace)
+	})
+	if i < 0 {
+		return nil
+	}
+	return hosts[i]
+}
