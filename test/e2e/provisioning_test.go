@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"glowplug/internal/testkit"
 )
@@ -107,12 +106,13 @@ func TestConfigsAreServedInTheWindowAlone(t *testing.T) {
 			"jsonpath={.status.provisioning.fetches} {.status.provisioning.clients}") == `2 ["127.0.0.11","127.0.0.33"]`
 	})
 
-	testkit.Until(t, "the window of the other host ends", func() bool {
+	ended := func() bool {
 		status, _ := s.from("127.0.0.12", http.MethodGet, ignition)
 		return status == "403"
-	})
+	}
+	testkit.Until(t, "the window of the other host ends", ended)
 	s.kubectl("", "annotate", "bmh", "short", "-n", "rack", "glowplug.dev/rearm=1")
 	want("127.0.0.12", "200", "ignition")
-	time.Sleep(5 * time.Second)
+	testkit.Until(t, "the new window ends", ended)
 	want("127.0.0.12", "403", "its provisioning window of 4s ended at")
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -333,7 +332,6 @@ func TestImpactHidesWhatIsConfidential(t *testing.T) {
 	const merge = "application/merge-patch+json"
 	a.must(http.StatusOK, "PATCH", configs+"/secret", `{"spec":{"selector":{"matchIPs":["192.168.10.10"]}}}`,
 		"Content-Type", merge)
-	time.Sleep(50 * time.Millisecond)
 	changed := config("secret", motd("other"))
 	changed.Spec.Confidential = true
 	changed.Spec.Selector.MatchIPs = []string{"192.168.10.10"}
