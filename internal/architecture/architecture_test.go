@@ -92,6 +92,7 @@ var order = []string{
 	"internal/image",
 	"internal/image/imagetest",
 	"internal/controller/image",
+	"internal/offline",
 	"internal/credentials",
 	"internal/credentials/certtest",
 	"internal/serve/oidc/oidctest",
@@ -126,7 +127,7 @@ var kubernetes = []string{
 	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc",
-	"internal/app", "internal/cli",
+	"internal/offline", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

@@ -1,20 +1,15 @@
 package cli
 
 import (
-	"slices"
-
-	"glowplug/internal/app"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
+	"glowplug/internal/offline"
 )
 
 // advise prints the warnings about objects that are valid each and do not fit together.
-func (c *checker) advise(files []string) error {
-	manifests := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
-		return !hasExtension(name, manifestFiles...)
-	})
+func (c *checker) advise() error {
 	found := map[*manifest.Document]report.Report{}
-	err := app.AdviseManifests(func(a app.ManifestAdvice) {
+	c.offline.Advise(func(a offline.Advice) {
 		doc := c.docs[a.Kind+" "+a.Ref.String()]
 		if doc == nil || c.broken[a.Lacks] {
 			return
@@ -22,10 +17,7 @@ func (c *checker) advise(files []string) error {
 		f := newPlaces(doc).finding(a.Field, a.Advice.String())
 		f.Severity = report.Warning
 		found[doc] = append(found[doc], f)
-	}, manifests...)
-	if err != nil {
-		return fileError(err)
-	}
+	})
 	for _, doc := range c.related {
 		if len(found[doc]) > 0 {
 			if err := c.print(doc.File, newPlaces(doc).source, found[doc].Tidy()); err != nil {

@@ -21,6 +21,7 @@ import (
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
+	"glowplug/internal/offline"
 )
 
 // checker checks files and counts its findings.
@@ -42,6 +43,8 @@ type checker struct {
 	// broken has the kinds of objects with an error: what the other objects lack can be
 	// among these.
 	broken map[string]bool
+	// offline has the objects that are checked together; nil: each is checked alone.
+	offline *offline.Objects
 	// configs are those of the files; order has them in the order of the files.
 	configs map[model.Ref]*checkedConfig
 	order   []*checkedConfig
@@ -174,8 +177,8 @@ func (c *checker) document(doc *manifest.Document) error {
 	} else {
 		obj, decoded := decode(p, doc, kind)
 		found = append(found, decoded...)
-		if config, ok := obj.(*v1.IgnitionConfig); ok && !found.HasError() {
-			compiled, err := c.compile(doc, p, config)
+		if !found.HasError() {
+			compiled, err := c.object(doc, p, kind, obj)
 			if err != nil {
 				return err
 			}
@@ -200,18 +203,28 @@ func (c *checker) document(doc *manifest.Document) error {
 	return c.print(doc.File, p.source, found.Tidy())
 }
 
-// compile compiles the config of an object.
-func (c *checker) compile(doc *manifest.Document, p *places, config *v1.IgnitionConfig) (report.Report, error) {
+// object compiles the config of a valid object that has one, and keeps the object.
+func (c *checker) object(doc *manifest.Document, p *places, kind *kinds.Kind, obj runtime.Object) (
+	compiled report.Report, err error) {
+	config, ok := obj.(*v1.IgnitionConfig)
+	if !ok {
+		c.keep(doc, p, kind, obj)
+		return nil, nil
+	}
 	source := compile.SourceOf(config)
 	source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
 	artifact, found := compileLocal(source, c.filesDir)
-	c.keep(doc, p, config, artifact, found)
 	if len(config.Spec.Layers) == 0 {
 		if err := c.printVersions(doc.String(), artifact); err != nil {
 			return nil, err
 		}
 	}
-	return p.inConfig(found, config.Spec.Config), nil
+	compiled = p.inConfig(found, config.Spec.Config)
+	if c.filesDir != "" && artifact != nil && config.Spec.Format == compile.FormatButane && !config.Spec.Template {
+		config.Spec.Format, config.Spec.Config = compile.FormatIgnition, string(artifact.Bytes) // a server has no local files
+	}
+	c.keep(doc, p, kind, obj)
+	return compiled, nil
 }
 
 // structField finds the field in a decoder's message.
@@ -237,7 +250,9 @@ func decode(p *places, doc *manifest.Document, kind *kinds.Kind) (into runtime.O
 		found = append(found, f)
 	}
 	meta := into.(metav1.Object)
-	meta.SetNamespace(cmp.Or(meta.GetNamespace(), v1.NamespaceDefault))
+	if kind.Namespaced {
+		meta.SetNamespace(cmp.Or(meta.GetNamespace(), v1.NamespaceDefault))
+	}
 	for _, err := range kind.Check(into) {
 		f := p.finding(err.Field, err.ErrorBody())
 		f.Path = err.Field

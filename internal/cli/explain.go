@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/offline"
 )
 
 // explainer has the flags of explain.
@@ -205,14 +206,14 @@ func (e *explainer) offline(stderr io.Writer, query url.Values) (*decide.Explana
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)
 	}
-	decider, problems, err := app.Offline(e.isolate, e.manifests...)
+	objects, problems, err := offline.Read(e.isolate, e.manifests...)
 	if err != nil {
 		return nil, fileError(err)
 	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "warning: %v\n", p)
 	}
-	answer, fault := decider.Inquire(inquiry)
+	answer, fault := objects.Decider().Inquire(inquiry)
 	if fault != nil {
 		return nil, fault
 	}
@@ -259,8 +260,11 @@ func (e *explainer) hostNames(ctx context.Context, short bool) []string {
 		names = append(names, name)
 	}
 	if len(e.manifests) > 0 {
-		hosts, _, _ := app.ManifestHosts(e.manifests...) // completion has no errors
-		for _, h := range hosts {
+		objects, _, err := offline.Read(e.isolate, e.manifests...)
+		if err != nil {
+			return nil // completion has no errors
+		}
+		for _, h := range objects.Hosts() {
 			add(h.Namespace, h.Name)
 		}
 	} else {

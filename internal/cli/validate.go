@@ -12,6 +12,8 @@ import (
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/model"
+	"glowplug/internal/offline"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -63,7 +65,7 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 				return err
 			}
 			c := newChecker(cmd.ErrOrStderr(), cmd.OutOrStdout(), installer, filesDir)
-			c.disks = facts
+			c.disks, c.offline = facts, offline.New(model.IsolateTenants)
 			for _, file := range files {
 				if err := c.file(file); err != nil {
 					return err
@@ -75,10 +77,10 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 			if err := c.planAll(); err != nil {
 				return err
 			}
-			if err := c.renderAll(files); err != nil {
+			if err := c.renderAll(); err != nil {
 				return err
 			}
-			if err := c.advise(files); err != nil {
+			if err := c.advise(); err != nil {
 				return err
 			}
 			if c.objects == 0 && c.errors == 0 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/plan"
@@ -28,11 +29,11 @@ func (o *diskOptions) planned(plans bool, stdin io.Reader) (*disk.Facts, error) 
 // planAll plans the configs of the objects, merged over their layers.
 func (c *checker) planAll() error {
 	for _, k := range c.order {
-		if k.layer.Bytes == nil || k.layer.Template || k.partial || k.config.Spec.Type != compile.TypeIgnition {
+		if k.config.Status.Phase != v1.PhaseReady || k.config.Spec.Type != compile.TypeIgnition {
 			continue
 		}
 		var placed report.Report
-		for _, f := range c.planned(k.layer.Bytes) {
+		for _, f := range c.planned(k.config.Compiled.Artifact) {
 			at := k.places.finding("spec.config", f.Message)
 			at.Severity = f.Severity
 			placed = append(placed, at)

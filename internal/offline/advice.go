@@ -1,4 +1,4 @@
-package app
+package offline
 
 import (
 	"fmt"
@@ -9,27 +9,21 @@ import (
 	"glowplug/internal/domain/model"
 )
 
-// ManifestAdvice is advice about an object of manifests.
-type ManifestAdvice struct {
+// Advice is advice about an object.
+type Advice struct {
 	Kind string
 	Ref  model.Ref
-	// Lacks is the kind of the object that the manifests do not have; "": it is about
-	// those that they have. They can have the object with an error.
+	// Lacks is the kind of an object that is missing; "": the advice is about those that are there.
 	Lacks string
 	decide.Advice
 }
 
-// AdviseManifests calls yield for each advice about the hosts and configs in manifests. An
-// object that a server would refuse is left out. Of images and hosts that the manifests have
-// none of, it says nothing: they are elsewhere.
-func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
-	inv, _, err := index(model.IsolateTenants, paths...)
-	if err != nil {
-		return err
-	}
-	view := inv.View()
+// Advise calls yield for each advice about the hosts and configs. Where there are no images, or no hosts, it says
+// nothing of them: they are elsewhere.
+func (o *Objects) Advise(yield func(Advice)) {
+	view := o.inventory.View()
 	hosts, images := view.Hosts(), view.Images("")
-	a := adviser{view, len(images) > 0, decide.New(decide.Options{Inventory: inv}), yield}
+	a := adviser{view, len(images) > 0, decide.New(decide.Options{Inventory: o.inventory}), yield}
 	used := map[model.Ref]bool{}
 	for _, h := range hosts {
 		a.host(h)
@@ -47,19 +41,18 @@ func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
 		mayMatch := anyAddress && len(rule.Selector.Prefixes) > 0
 		a.config(rule, len(hosts) > 0 && !used[rule.Ref] && !mayMatch && !view.IsLayer(rule.Ref))
 	}
-	return nil
 }
 
 type adviser struct {
 	view      model.View
 	hasImages bool
 	decider   *decide.Decider
-	yield     func(ManifestAdvice)
+	yield     func(Advice)
 }
 
 func (a *adviser) advise(kind string, ref model.Ref, advice ...decide.Advice) {
 	for _, one := range advice {
-		a.yield(ManifestAdvice{Kind: kind, Ref: ref, Advice: one})
+		a.yield(Advice{Kind: kind, Ref: ref, Advice: one})
 	}
 }
 
@@ -91,7 +84,7 @@ func (a *adviser) host(h *model.Host) {
 	a.advise(kind, h.Ref, decide.AdviseHost(a.decider, h)...)
 	if a.hasImages {
 		for _, one := range decide.AdviseImage(a.decider, a.view, h, "is not among these files") {
-			a.yield(ManifestAdvice{kind, h.Ref, "ISCSICdrom", one})
+			a.yield(Advice{kind, h.Ref, "ISCSICdrom", one})
 		}
 	}
 	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
@@ -114,7 +107,7 @@ func (a *adviser) config(rule *match.Rule, isUnused bool) {
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
 	}
 	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
-		a.yield(ManifestAdvice{kind, config.Ref, "BareMetalHost", decide.Advice{
+		a.yield(Advice{kind, config.Ref, "BareMetalHost", decide.Advice{
 			Field: "spec.selector", Message: "no host in these files receives this config",
 		}})
 	}

@@ -1,4 +1,4 @@
-package app
+package offline
 
 import (
 	"bytes"
@@ -22,24 +22,24 @@ import (
 // configCodec encodes configs as the store does.
 var configCodec = objects.Stored(kinds.Of(kinds.IgnitionConfigs)).Codec
 
-// offlineConfigs is a store of configs in memory, and their controller over it.
-type offlineConfigs struct {
+// configs is a store of configs in memory, and their controller over it.
+type configs struct {
 	controller *config.Controller
 	snapshot   *snapshot.Inventory
-	stored     map[string]*offlineConfig // by the key in the store
-	layered    []*offlineConfig          // those with layers, in their order
+	stored     map[string]*storedConfig // by the key in the store
+	layered    []*storedConfig          // those with layers, in their order
 	changed    bool
 }
 
-// offlineConfig is a config as it is stored, and its position in the manifests.
-type offlineConfig struct {
+// storedConfig is a config as it is stored, and where it stands.
+type storedConfig struct {
 	ref   model.Ref
 	item  kvstore.Item
 	place string
 }
 
-func newOfflineConfigs(inv *snapshot.Inventory) *offlineConfigs {
-	o := &offlineConfigs{snapshot: inv, stored: map[string]*offlineConfig{}}
+func newConfigs(inv *snapshot.Inventory) *configs {
+	o := &configs{snapshot: inv, stored: map[string]*storedConfig{}}
 	o.controller = config.New(config.Options{
 		Store: o, Snapshot: inv, AdmissionLimit: time.Minute, Misread: func(string) bool { return true },
 	})
@@ -47,15 +47,15 @@ func newOfflineConfigs(inv *snapshot.Inventory) *offlineConfigs {
 }
 
 // add compiles a config; the error is why that failed.
-func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string) error {
+func (o *configs) add(config *v1.IgnitionConfig, revision uint64, place string) error {
 	ref := model.Ref{Namespace: config.Namespace, Name: config.Name}
-	one := &offlineConfig{ref: ref, place: place, item: kvstore.Item{Key: ref.String(), Revision: uint64(index + 1)}}
+	one := &storedConfig{ref: ref, place: place, item: kvstore.Item{Key: ref.String(), Revision: revision}}
 	_, _ = o.controller.Admit(context.Background(), config, nil, false) // the status has the errors
 	var err error
 	if one.item.Value, err = configCodec.Encode(config); err != nil {
 		return err
 	}
-	o.stored["/"+kinds.IgnitionConfigs+"/"+one.item.Key] = one
+	o.stored[keyOf(ref)] = one
 	switch {
 	case config.Compiled == nil:
 		return fmt.Errorf("spec.config: %s", config.Status.ErrorMessage)
@@ -67,7 +67,7 @@ func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string)
 
 // reconcile merges configs over their layers, and again over the results of that,
 // until nothing changes.
-func (o *offlineConfigs) reconcile() (problems []error) {
+func (o *configs) reconcile() (problems []error) {
 	ctx := context.Background()
 	o.changed = true
 	for round := 0; o.changed && round < compile.MaxDepth+2; round++ {
@@ -87,8 +87,40 @@ func (o *offlineConfigs) reconcile() (problems []error) {
 	return problems
 }
 
+// Config returns a config with its status and compilation, an empty one where it is not there. The status of a
+// template is that of its layers. missing is a layer that is not among the objects, or is merged over one that is
+// not; "": there is none.
+func (o *Objects) Config(ref model.Ref) (config *v1.IgnitionConfig, missing string) {
+	config = &v1.IgnitionConfig{}
+	view := o.inventory.View()
+	if o.configs.Get(context.Background(), keyOf(ref), storage.GetOptions{}, config) != nil {
+		return &v1.IgnitionConfig{}, ""
+	}
+	if c := view.Config(ref); c != nil && c.Template { // it is merged for each host
+		task := o.renderer.Task(c)
+		config.Status.ErrorMessage = task.Failure
+		config.Status.Warnings = append(config.Status.Warnings, task.Warnings...)
+	}
+	return config, missingLayer(view, ref, map[model.Ref]bool{})
+}
+
+// missingLayer returns a layer of a config that is not there, or is over one that is not. seen are the configs
+// on the way down, which may be a circle.
+func missingLayer(view model.View, ref model.Ref, seen map[model.Ref]bool) string {
+	seen[ref] = true
+	for _, name := range view.Config(ref).LayerNames() {
+		below := model.Ref{Namespace: ref.Namespace, Name: name}
+		if view.Config(below) == nil || !seen[below] && missingLayer(view, below, seen) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+func keyOf(ref model.Ref) string { return "/" + kinds.IgnitionConfigs + "/" + ref.String() }
+
 // Get implements config.Store.
-func (o *offlineConfigs) Get(_ context.Context, key string, _ storage.GetOptions, into runtime.Object) error {
+func (o *configs) Get(_ context.Context, key string, _ storage.GetOptions, into runtime.Object) error {
 	one := o.stored[key]
 	if one == nil {
 		return storage.NewKeyNotFoundError(key, 0)
@@ -97,7 +129,7 @@ func (o *offlineConfigs) Get(_ context.Context, key string, _ storage.GetOptions
 }
 
 // GuaranteedUpdate implements config.Store.
-func (o *offlineConfigs) GuaranteedUpdate(ctx context.Context, key string, into runtime.Object, _ bool,
+func (o *configs) GuaranteedUpdate(ctx context.Context, key string, into runtime.Object, _ bool,
 	_ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
 	if err := o.Get(ctx, key, storage.GetOptions{}, into); err != nil {
 		return err

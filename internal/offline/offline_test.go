@@ -1,10 +1,12 @@
-package app
+package offline
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/domain/model"
 )
 
 const templateHost = `---
@@ -29,8 +31,12 @@ func TestTheTemplateInTheDocs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(example+templateHost), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	objects, problems, err := Read(model.IsolateTenants, file)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
 	rendered := 0
-	err = RenderManifests(func(r *HostRendering) {
+	objects.Render(func(r *HostRendering) {
 		rendered++
 		for _, want := range []string{"inline: \"node-1\"",
 			"rack: \"r1\"\n          zone: \"none\"\n          labels:\n            rack: r1\n            role: worker\n",
@@ -42,8 +48,8 @@ func TestTheTemplateInTheDocs(t *testing.T) {
 		if r.Artifact == nil {
 			t.Error(r.Message())
 		}
-	}, file)
-	if err != nil || rendered != 1 {
-		t.Errorf("%v, rendered %d times", err, rendered)
+	})
+	if rendered != 1 {
+		t.Errorf("rendered %d times", rendered)
 	}
 }
