@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"glowplug/internal/keyfile"
+	"glowplug/internal/option"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/peer"
@@ -37,16 +38,16 @@ func networkOf(address string) (network, rest string) {
 func checkAdmin(address string) error {
 	if network, path := networkOf(address); network == "unix" {
 		if path == "" {
-			return bad(adminFlag, "%q names no path: want unix:/run/glowplug/admin.sock, say", address)
+			return option.Bad(adminFlag, "%q names no path: want unix:/run/glowplug/admin.sock, say", address)
 		}
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return bad(adminFlag, "%q is not an address: want 127.0.0.1:8081 or unix:PATH", address)
+		return option.Bad(adminFlag, "%q is not an address: want 127.0.0.1:8081 or unix:PATH", address)
 	}
 	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
-		return bad(adminFlag, "%q is not a loopback address: callers need no credential there,"+
+		return option.Bad(adminFlag, "%q is not a loopback address: callers need no credential there,"+
 			" so want 127.0.0.1:PORT, [::1]:PORT or unix:PATH", address)
 	}
 	return nil
@@ -63,7 +64,7 @@ func prepareAdmin(network, address string) error {
 		}
 	}
 	if err := probeUser(network, probe); err != nil {
-		return bad(adminFlag, "%v, and without that anybody on this machine would be admin", err)
+		return option.Bad(adminFlag, "%v, and without that anybody on this machine would be admin", err)
 	}
 	return nil
 }
@@ -161,7 +162,7 @@ func (a builder) clientCAs(file string) (func() *x509.CertPool, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, bad("client-ca-file", "%v", err)
+			return nil, option.Bad("client-ca-file", "%v", err)
 		}
 		a.clientCAFile = follower
 	}

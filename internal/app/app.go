@@ -20,6 +20,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/audit"
+	"glowplug/internal/backend"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/config"
@@ -46,14 +47,10 @@ import (
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/portal"
 	"glowplug/internal/serve/sources"
-	"glowplug/internal/store/bootlog"
-	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/kvstore"
-	"glowplug/internal/store/objects"
 	"glowplug/internal/store/policy"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/rendering"
-	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/streams"
@@ -83,18 +80,13 @@ type App struct {
 	rates       *listener.Rates        // nil: there is no bound
 	closers     []func()               // run in reverse by close
 
-	keys       *encryption.Keys // nil: the store is not encrypted
-	madeKey    bool             // by --encrypt, now
-	failed     chan error       // the reason why the server cannot go on
-	backend    *backend
-	stores     map[string]*kvstore.Store // by resource
+	backend    *backend.Backend
 	inventory  *snapshot.Inventory
 	streams    *streams.Library
 	policy     *policy.Policy
 	secrets    *secrets.Secrets
 	tokens     *tokens.Tokens
 	bootTokens *boottoken.Key
-	bootLog    *bootlog.Log
 	progress   *progress.Tracker
 	statuses   *host.StatusWriter
 	events     *events.Recorder
@@ -136,7 +128,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	if err != nil {
 		return nil, err
 	}
-	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry(), failed: make(chan error, 1)}
+	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry()}
 	b := builder{a}
 	b.openLog(stderr)
 	for _, open := range []func() error{
@@ -173,28 +165,18 @@ func (a *App) logOf(name string) *slog.Logger {
 // openStore opens the store, and makes the objects in memory and the progress of machines.
 func (a builder) openStore(ctx context.Context) error {
 	s := a.settings
-	if err := errors.Join(s.checkAbove(), s.checkPublic()); err != nil {
+	if err := errors.Join(s.Store.CheckAbove(), s.checkPublic()); err != nil {
 		return err
 	}
 	err := s.checkFiles(func(message, remedy string) { a.log.Warn(message, "hint", remedy) })
 	if err != nil {
 		return err
 	}
-	if err := openKeys(a); err != nil {
-		return err
-	}
-	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, toServe, acceptKeys(a.App)); err != nil {
-		return err
-	}
-	a.onClose(a.backend.close)
-	if err := makeKey(a); err != nil {
-		return err
-	}
 	a.memoryLimit = limitMemory(a.log)
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
 	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
-	a.inventory = snapshot.New(snapshot.Options{Logger: a.log, Isolation: a.settings.IsolateNamespaces})
+	a.inventory = snapshot.New(snapshot.Options{Logger: a.log, Isolation: a.settings.Access.IsolateNamespaces})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
 		Progress: a.progress, Inventory: a.inventory, Host: a.host, Events: a.events, Metrics: a.controllers, Logger: a.log,
 	})
@@ -205,28 +187,15 @@ func (a builder) openStore(ctx context.Context) error {
 	a.streams = streams.NewLibrary(a.log)
 	a.policy = policy.New(a.log)
 	a.secrets = secrets.New(a.log)
-	memory := newMemoryRoom(a.memoryLimit)
-	a.stores = map[string]*kvstore.Store{}
-	for _, kind := range kinds.All() {
-		a.stores[kind.Resource] = kvstore.New(objects.Stored(kind), kvstore.Options{
-			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
-			Writable: a.backend.writable, Room: memory.within(a.backend.room(objects.Bucket(kind))),
-			Release: a.backend.release(), Exclusive: a.backend.exclusive,
-			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
-			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
-			Cipher: a.keys.Of(kind.GroupResource()),
-		})
-	}
-	a.bootLog = bootlog.New(bootlog.Options{
-		Taken:  a.progress.Apply,
-		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
-		Writable: a.backend.writable, Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
-		KeyDir: a.backend.ledger.KeyDir(),
-		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
+	a.backend, err = backend.Open(ctx, &s.Store, backend.Deps{
+		Logger: a.log, Registerer: a.metrics, MemoryLimit: a.memoryLimit, Booted: a.progress.Apply,
 	})
+	if err != nil {
+		return err
+	}
+	a.onClose(a.backend.Close)
 	a.sources = sources.New(sources.Options{Notice: a.events.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
-	a.metrics.MustRegister(damageCollector(a.backend.damages))
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})
@@ -246,21 +215,21 @@ func (a builder) openDecider() error {
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors,
 		},
 		Progress: a.progress, Images: a.images, Renderer: a.rendered,
-		Lost:   a.losses(),
+		Lost:   a.backend,
 		Tokens: a.bootTokens,
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[kinds.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
+		Store: a.backend.Stores[kinds.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
 		Rendered: func(host model.Ref) { a.checker.Recheck(host) },
 	})
 	a.configs = config.New(config.Options{
-		Store: a.stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
+		Store: a.backend.Stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
 		Metrics: a.controllers, Registerer: a.metrics, Logger: a.log,
 	})
 	a.checker = host.NewChecker(host.CheckerOptions{
-		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.loaded,
-		Store: a.stores[kinds.BareMetalHosts], Metrics: a.controllers, Logger: a.log,
+		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.backend.Loaded,
+		Store: a.backend.Stores[kinds.BareMetalHosts], Metrics: a.controllers, Logger: a.log,
 	})
 	return nil
 }
@@ -291,10 +260,10 @@ func (a *App) observers() map[string][]kvstore.Observer {
 
 func (a builder) serveAPI() error {
 	stores := map[string]storage.Interface{}
-	for resource, store := range a.stores {
+	for resource, store := range a.backend.Stores {
 		stores[resource] = store
 	}
-	cas, err := a.clientCAs(a.settings.ClientCAFile)
+	cas, err := a.clientCAs(a.settings.Access.ClientCAFile)
 	if err != nil {
 		return err
 	}
@@ -322,10 +291,10 @@ func (a builder) serveAPI() error {
 
 		ConfigStatus: a.configs,
 
-		RejectBrokenConfigs: a.settings.RejectBrokenConfigs,
+		RejectBrokenConfigs: a.settings.Access.RejectBrokenConfigs,
 
-		Explain: machine.Explain(a.decider, a.resolver, a.ready, a.settings.ConfigsOverHTTPS),
-		Rewrite: rewriteAll(a.stores),
+		Explain: machine.Explain(a.decider, a.resolver, a.ready, a.settings.Boot.ConfigsOverHTTPS),
+		Rewrite: a.backend.Rewrite,
 		Upload:  a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(model.Ref{Namespace: namespace, Name: name})
@@ -334,8 +303,8 @@ func (a builder) serveAPI() error {
 
 		IsAdminToken:         a.creds.IsAdminToken,
 		Tokens:               a.tokens,
-		TokenFile:            a.settings.TokenAuthFile,
-		AuthenticationConfig: a.settings.AuthenticationConfig,
+		TokenFile:            a.settings.Access.TokenAuthFile,
+		AuthenticationConfig: a.settings.Access.AuthenticationConfig,
 		ClientCAs:            cas,
 		Audit:                auditOfAPI(a.App),
 		Requests:             budgets.requests,

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"glowplug/internal/audit"
+	"glowplug/internal/option"
 	"glowplug/internal/serve/api"
 )
 
@@ -31,13 +32,13 @@ func checkAudit(s *settings) (err error) {
 	o := &s.Audit
 	switch {
 	case o.MaxAge < 0:
-		return bad("audit-log-maxage", "must be at least 0")
+		return option.Bad("audit-log-maxage", "must be at least 0")
 	case o.MaxBackups < 0:
-		return bad("audit-log-maxbackup", "must be at least 0")
+		return option.Bad("audit-log-maxbackup", "must be at least 0")
 	case o.MaxSize < 1:
-		return bad("audit-log-maxsize", "must be at least 1")
+		return option.Bad("audit-log-maxsize", "must be at least 1")
 	case o.Path == "" && o.PolicyFile != "":
-		return bad("audit-policy-file", "needs --audit-log-path: without it there is no audit")
+		return option.Bad("audit-policy-file", "needs --audit-log-path: without it there is no audit")
 	case o.Path == "":
 		return nil
 	case o.PolicyFile == "":
@@ -45,7 +46,7 @@ func checkAudit(s *settings) (err error) {
 		return nil
 	}
 	if s.auditPolicy, err = audit.LoadPolicy(o.PolicyFile); err != nil {
-		return bad("audit-policy-file", "%v", err)
+		return option.Bad("audit-policy-file", "%v", err)
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func openAudit(a builder) (err error) {
 		a.log.Warn("a rule of the audit policy is not followed: "+excess, "flag", "--audit-policy-file")
 	}
 	if a.trail, err = audit.Open(&a.settings.Audit, policy, a.stdout); err != nil {
-		return bad("audit-log-path", "%v", err)
+		return option.Bad("audit-log-path", "%v", err)
 	}
 	a.onClose(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

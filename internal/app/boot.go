@@ -12,6 +12,7 @@ import (
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/image"
+	"glowplug/internal/option"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/portal"
 )
@@ -19,24 +20,24 @@ import (
 // openImages opens the ISO directory, and with one the listener of the iSCSI portal.
 func (a builder) openImages() error {
 	s := a.settings
-	if s.ISODir != "" {
-		listener, err := listen("iscsi-listen", "tcp", s.ISCSIListen)
+	if s.Images.ISODir != "" {
+		listener, err := listen("iscsi-listen", "tcp", s.Boot.ISCSIListen)
 		if err != nil {
 			return err
 		}
 		a.onClose(func() { _ = listener.Close() })
 		a.portalListener = listener // without a wrapper: iSCSI sends files over TCP, and bounds its connections itself
 	}
-	if env := httpproxy.FromEnvironment(); s.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
+	if env := httpproxy.FromEnvironment(); s.Images.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
 		a.log.Warn("images are downloaded without the proxy of the environment: " +
 			"where there is no other way, keep a mirror of them (glowplug coreos mirror)")
 	}
 	var err error
 	a.images, err = image.New(image.Options{
-		Dir: s.ISODir, HTTPURL: a.httpURL(), Shared: s.NATSURL != "", Logger: a.log, Registerer: a.metrics,
+		Dir: s.Images.ISODir, HTTPURL: a.httpURL(), Shared: s.Store.NATSURL != "", Logger: a.log, Registerer: a.metrics,
 	})
 	if err != nil {
-		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
+		return option.Bad("iso-dir", "%v", err)
 	}
 	a.onClose(func() { _ = a.images.Close() })
 	return nil
@@ -47,14 +48,14 @@ func (a builder) openImages() error {
 func (a builder) openPortal() (err error) {
 	s := a.settings
 	options := imagecontroller.Options{
-		Library: a.images, Dir: s.ISODir, Store: a.stores[kinds.ISCSICdroms], Portal: a.portal(),
+		Library: a.images, Dir: s.Images.ISODir, Store: a.backend.Stores[kinds.ISCSICdroms], Portal: a.portal(),
 		Allow: s.allowImages, Streams: a.streams, Keyring: s.keyring,
-		StreamsRead: a.stores[kinds.StreamReleases].Loaded, StreamsLost: a.lost(kinds.StreamReleases),
-		Shared: s.NATSURL != "", Recorder: a.events, Metrics: a.controllers, Logger: a.log, Registerer: a.metrics,
+		StreamsRead: a.backend.Stores[kinds.StreamReleases].Loaded, StreamsLost: a.backend.IsLost(kinds.StreamReleases),
+		Shared: s.Store.NATSURL != "", Recorder: a.events, Metrics: a.controllers, Logger: a.log, Registerer: a.metrics,
 	}
 	if a.portalListener != nil {
 		a.targets, err = portal.New(portal.Options{
-			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.MaxConnections,
+			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.Limits.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
 			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Image: a.image, Ready: a.ready,
 			CHAP:   a.secrets.CHAP,
@@ -90,9 +91,9 @@ func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events, a.unknown}},
-		Inspections: inspections{host.NewInspections(a.stores[kinds.BareMetalHosts])},
+		Inspections: inspections{host.NewInspections(a.backend.Stores[kinds.BareMetalHosts])},
 		CHAP:        a.secrets.CHAP, Tokens: a.bootTokens,
-		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
+		Unknown: s.Boot.UnknownHosts, URL: s.Boot.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }
 
@@ -120,8 +121,8 @@ func (a builder) portal() netip.AddrPort {
 // httpURL returns the URL of this server in the kernel arguments of images and in templates:
 // --http-url, else plain HTTP at an own address; "": there is no plain HTTP.
 func (a builder) httpURL() string {
-	if a.settings.HTTPURL != "" {
-		return a.settings.HTTPURL
+	if a.settings.Boot.HTTPURL != "" {
+		return a.settings.Boot.HTTPURL
 	}
 	for _, d := range a.listeners {
 		if d.name == "http" {

@@ -4,32 +4,25 @@ import (
 	"path/filepath"
 	"slices"
 
-	"glowplug/internal/credentials"
+	"glowplug/internal/backend"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/manifest"
-	"glowplug/internal/store/ledger"
+	"glowplug/internal/option"
 )
 
 // keyFiles are the files and folders that hold secrets or name who is trusted.
-func (s *settings) keyFiles() map[keyfile.Kind][]string {
-	return map[keyfile.Kind][]string{
-		keyfile.Folder: {s.DataDir},
-		keyfile.Inner: {
-			filepath.Join(s.DataDir, "nats"), filepath.Join(s.DataDir, "ledger"), credentials.Folder(s.DataDir), s.PKIDir,
-		},
-		keyfile.Secret: append(credentials.Secrets(s.DataDir, s.PKIDir),
-			s.TokenAuthFile, s.TLSKey, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile,
-			auditFile(s), encryptionFile(s)),
-		keyfile.Trusted: append(credentials.Certificates(s.DataDir, s.PKIDir),
-			s.ClientCAFile, s.AuthenticationConfig, s.TLSCert, s.Keyring, s.NATS.CAFile, s.NATS.CertFile,
-			s.Audit.PolicyFile),
-	}
+func (s *settings) keyFiles() backend.Files {
+	files := s.Store.Files()
+	files[keyfile.Secret] = append(files[keyfile.Secret], s.Access.TokenAuthFile, s.Listeners.TLSKey, auditFile(s))
+	files[keyfile.Trusted] = append(files[keyfile.Trusted], s.Access.ClientCAFile, s.Access.AuthenticationConfig,
+		s.Listeners.TLSCert, s.Images.Keyring, s.Audit.PolicyFile)
+	return files
 }
 
 // obeyed are the files and folders that hold no secret, and whose writer the server obeys: manifests
 // are applied with all rights, and in the folder of the admin socket another socket can take its
 // place.
-func (s *settings) obeyed() (map[keyfile.Kind][]string, error) {
+func (s *settings) obeyed() (backend.Files, error) {
 	files, err := manifest.Files(s.Manifests...)
 	if err != nil {
 		return nil, err
@@ -38,21 +31,21 @@ func (s *settings) obeyed() (map[keyfile.Kind][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if network, path := networkOf(s.AdminListen); network == "unix" {
+	if network, path := networkOf(s.Listeners.AdminListen); network == "unix" {
 		folders = append(folders, filepath.Dir(path))
 	}
-	return map[keyfile.Kind][]string{keyfile.Inner: folders, keyfile.Trusted: files}, nil
+	return backend.Files{keyfile.Inner: folders, keyfile.Trusted: files}, nil
 }
 
 // checkPublic refuses folders whose files everybody may read, and that hold something private.
 // It comes before the server makes any file.
 func (s *settings) checkPublic() error {
-	for _, folder := range []struct{ flag, path string }{{"streams-dir", s.StreamsDir}, {"assets-dir", s.AssetsDir}} {
+	for _, folder := range []struct{ flag, path string }{{"streams-dir", s.Images.StreamsDir}, {"assets-dir", s.Images.AssetsDir}} {
 		if folder.path == "" {
 			continue
 		}
 		if inside := s.privateIn(folder.path); inside != "" {
-			return bad(folder.flag, "everybody may read the files of %s, and %s, which is private, is the same folder, "+
+			return option.Bad(folder.flag, "everybody may read the files of %s, and %s, which is private, is the same folder, "+
 				"in it or around it: give another folder", folder.path, inside)
 		}
 	}
@@ -68,7 +61,7 @@ func (s *settings) privateIn(dir string) string {
 		return err == nil && filepath.IsLocal(below)
 	}
 	inner := files[keyfile.Inner]
-	for _, path := range slices.Concat(files[keyfile.Folder], inner, files[keyfile.Secret], []string{s.ISODir}) {
+	for _, path := range slices.Concat(files[keyfile.Folder], inner, files[keyfile.Secret], []string{s.Images.ISODir}) {
 		if path == "" {
 			continue
 		}
@@ -91,17 +84,6 @@ func resolved(path string) string {
 	return filepath.Join(resolved(filepath.Dir(absolute)), filepath.Base(absolute))
 }
 
-// checkAbove refuses to begin a store inside of another one's data directory: an operator
-// who names another folder of the same volume does not want an empty store.
-func (s *settings) checkAbove() error {
-	above := filepath.Dir(filepath.Clean(s.DataDir))
-	if ledger.Holds(s.DataDir) || !ledger.Holds(above) {
-		return nil
-	}
-	return bad("data-dir", "%s holds no store, and %s above it does: give --data-dir %[2]s, or move what is there into "+
-		"%[1]s", s.DataDir, above)
-}
-
 // checkFiles warns of files that others may read, and refuses those that every user may
 // write or that belong to another user, before they are read.
 func (s *settings) checkFiles(warn func(message, remedy string)) error {
@@ -110,23 +92,8 @@ func (s *settings) checkFiles(warn func(message, remedy string)) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []keyfile.Kind{keyfile.Folder, keyfile.Inner, keyfile.Secret, keyfile.Trusted} {
-		for _, path := range append(files[kind], obeyed[kind]...) {
-			if path == "" {
-				continue
-			}
-			found, err := keyfile.Check(kind, path)
-			if err != nil {
-				return err
-			}
-			if found != nil {
-				warn(found.Error(), found.Remedy)
-			}
-		}
+	for kind, paths := range obeyed {
+		files[kind] = append(files[kind], paths...)
 	}
-	if inArguments(s.NATSURL) {
-		warn("--nats-url has a password or token on the command line, which every user of this machine can read",
-			"give --nats-user-file and --nats-password-file, --nats-creds, or the URL as GLOWPLUG_NATS_URL in the environment")
-	}
-	return nil
+	return s.Store.CheckFiles(files, warn)
 }

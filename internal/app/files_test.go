@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/backend"
 )
 
 // TestPrivateFilesAreNoAssets: a folder whose files everybody may read holds no secret of
@@ -21,7 +23,8 @@ func TestPrivateFilesAreNoAssets(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings{Options: Options{
-		DataDir: dir + "/lib/glowplug", TLSKey: dir + "/etc/tls.key", TokenAuthFile: dir + "/srv/etc/tokens", ISODir: dir + "/isos",
+		Store: backend.Options{DataDir: dir + "/lib/glowplug"}, Listeners: Listeners{TLSKey: dir + "/etc/tls.key"},
+		Access: Access{TokenAuthFile: dir + "/srv/etc/tokens"}, Images: Images{ISODir: dir + "/isos"},
 	}}
 	for folder, private := range map[string]bool{
 		"srv/assets": false, "lib/glowplug/assets": false, "lib/glowplug-too": false,
@@ -40,17 +43,17 @@ func TestEachKeyIsPrivate(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	for flag, set := range map[string]func(*settings){
-		"tls-private-key-file":       func(s *settings) { s.TLSKey = key },
-		"token-auth-file":            func(s *settings) { s.TokenAuthFile = key },
-		"pki-dir":                    func(s *settings) { s.PKIDir = dir },
-		"encryption-provider-config": func(s *settings) { s.EncryptionConfig = key },
+		"tls-private-key-file":       func(s *settings) { s.Listeners.TLSKey = key },
+		"token-auth-file":            func(s *settings) { s.Access.TokenAuthFile = key },
+		"pki-dir":                    func(s *settings) { s.Store.PKIDir = dir },
+		"encryption-provider-config": func(s *settings) { s.Store.EncryptionConfig = key },
 		"audit-log-path":             func(s *settings) { s.Audit.Path = key },
-		"nats-creds":                 func(s *settings) { s.NATS.Creds = key },
-		"nats-user-file":             func(s *settings) { s.NATS.UserFile = key },
-		"nats-password-file":         func(s *settings) { s.NATS.PasswordFile = key },
-		"nats-key-file":              func(s *settings) { s.NATS.KeyFile = key },
+		"nats-creds":                 func(s *settings) { s.Store.NATS.Creds = key },
+		"nats-user-file":             func(s *settings) { s.Store.NATS.UserFile = key },
+		"nats-password-file":         func(s *settings) { s.Store.NATS.PasswordFile = key },
+		"nats-key-file":              func(s *settings) { s.Store.NATS.KeyFile = key },
 	} {
-		s := settings{Options: Options{DataDir: t.TempDir()}}
+		s := settings{Options: Options{Store: backend.Options{DataDir: t.TempDir()}}}
 		if got := s.privateIn(dir); got != "" {
 			t.Fatalf("without a key: %q", got)
 		}
@@ -68,8 +71,8 @@ func TestPublicFoldersAreCheckedFirst(t *testing.T) {
 	if err := os.Mkdir(assets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Options{{AssetsDir: assets}, {StreamsDir: assets}} {
-		o.DataDir, o.PKIDir = filepath.Join(dir, "data"), assets
+	for _, o := range []Options{{Images: Images{AssetsDir: assets}}, {Images: Images{StreamsDir: assets}}} {
+		o.Store.DataDir, o.Store.PKIDir = filepath.Join(dir, "data"), assets
 		b := builder{App: &App{settings: &settings{Options: o}}}
 		err := b.openStore(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "everybody may read the files of "+assets) {
@@ -99,11 +102,11 @@ func TestWhatTheServerObeys(t *testing.T) {
 		"a file in a folder of them": {file, func(o *Options) { o.Manifests = []string{filepath.Dir(folder)} }},
 		"a folder of manifests":      {folder, func(o *Options) { o.Manifests = []string{folder} }},
 		"a folder below one":         {folder, func(o *Options) { o.Manifests = []string{filepath.Dir(folder)} }},
-		"pki-dir":                    {folder, func(o *Options) { o.PKIDir = folder }},
-		"the admin socket":           {folder, func(o *Options) { o.AdminListen = "unix:" + filepath.Join(folder, "s") }},
+		"pki-dir":                    {folder, func(o *Options) { o.Store.PKIDir = folder }},
+		"the admin socket":           {folder, func(o *Options) { o.Listeners.AdminListen = "unix:" + filepath.Join(folder, "s") }},
 	} {
 		check := func() error {
-			o := Options{DataDir: filepath.Join(dir, "data")}
+			o := Options{Store: backend.Options{DataDir: filepath.Join(dir, "data")}}
 			test.set(&o)
 			s := settings{Options: o}
 			return s.checkFiles(func(message, _ string) { t.Errorf("%s: a warning: %s", name, message) })

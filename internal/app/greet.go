@@ -25,7 +25,7 @@ type greeter struct{ *App }
 // greet waits for the store, applies the manifests, and prints the banner: where the
 // server listens, where its data is, and which commands to type next.
 func (a greeter) greet(ctx context.Context) {
-	a.notify("STATUS=Waiting for the store: " + a.backend.where)
+	a.notify("STATUS=Waiting for the store: " + a.backend.Where())
 	if !a.awaitStore(ctx) {
 		return
 	}
@@ -38,7 +38,7 @@ func (a greeter) greet(ctx context.Context) {
 	if a.portalListener != nil {
 		row("iscsi", reachable("iscsi", a.portalListener.Addr()))
 	}
-	row("store", a.backend.where)
+	row("store", a.backend.Where())
 	example := ""
 	if len(a.settings.Manifests) > 0 {
 		count := applyManifests(ctx, a.own, a.settings.Manifests, a.log)
@@ -62,10 +62,10 @@ func (a greeter) greet(ctx context.Context) {
 // awaitStore waits until the store has been read, except for what is lost of it.
 func (a greeter) awaitStore(ctx context.Context) bool {
 	reminder := time.AfterFunc(5*time.Second, func() {
-		a.log.Warn("still waiting for the store", "store", a.backend.where, "error", a.missing())
+		a.log.Warn("still waiting for the store", "store", a.backend.Where(), "error", a.backend.Missing())
 	})
 	defer reminder.Stop()
-	loaded := func(context.Context) (bool, error) { return a.loaded() && a.followed() == nil, nil }
+	loaded := func(context.Context) (bool, error) { return a.backend.Loaded() && a.backend.Followed() == nil, nil }
 	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, loaded) == nil
 }
 
@@ -73,13 +73,13 @@ func (a greeter) awaitStore(ctx context.Context) bool {
 // credential, whatever its kubeconfig has: there curl reads the token from the file.
 func (a greeter) apiCommand() string {
 	if admin := a.adminListener(); admin != nil {
-		if path, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
+		if path, ok := strings.CutPrefix(a.settings.Listeners.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
 		}
 		return "kubectl -s " + localURL(admin.name, admin.listener.Addr()) + " get ign,bmh -A"
 	}
 	if server := a.kubeconfigServer(); strings.HasPrefix(server, "http:") {
-		if !a.settings.AllowInsecureAPI && !isLoopbackURL(server) {
+		if !a.settings.Access.AllowInsecureAPI && !isLoopbackURL(server) {
 			return "(plain HTTP serves the API at loopback addresses alone: it needs --listen-tls or --admin-listen)"
 		}
 		return fmt.Sprintf(`curl -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%s')" %s/api/v1/ignitionconfigs
@@ -127,7 +127,7 @@ func (a greeter) example(macs []string) string {
 			continue
 		}
 		path := machine.PathIgnition + "?mac=" + mac.String()
-		if socket, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
+		if socket, ok := strings.CutPrefix(a.settings.Listeners.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + socket + "' 'http://localhost" + path + "'"
 		}
 		return "curl '" + localURL(admin.name, admin.listener.Addr()) + path + "'"

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"glowplug/internal/credentials"
+	"glowplug/internal/option"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
 )
@@ -13,22 +14,22 @@ import (
 // checkHTTPS checks the options of configs over HTTPS alone.
 func checkHTTPS(s *settings) error {
 	switch {
-	case !s.ConfigsOverHTTPS:
+	case !s.Boot.ConfigsOverHTTPS:
 		return nil
-	case s.ListenTLS == "":
-		return bad("configs-over-https", "needs HTTPS, and --listen-tls is empty")
-	case s.AllowInsecureAPI:
-		return bad("configs-over-https", "with --allow-insecure-api the API sends configs over plain HTTP")
+	case s.Listeners.ListenTLS == "":
+		return option.Bad("configs-over-https", "needs HTTPS, and --listen-tls is empty")
+	case s.Access.AllowInsecureAPI:
+		return option.Bad("configs-over-https", "with --allow-insecure-api the API sends configs over plain HTTP")
 	}
-	if u, err := url.Parse(s.HTTPURL); err == nil && u.Scheme == "http" && u.Path != "" {
-		return bad("http-url", "has a path: with --configs-over-https, give the URL over HTTPS")
+	if u, err := url.Parse(s.Boot.HTTPURL); err == nil && u.Scheme == "http" && u.Path != "" {
+		return option.Bad("http-url", "has a path: with --configs-over-https, give the URL over HTTPS")
 	}
 	if err := s.checkHTTPSAddresses(); err != nil {
 		return err
 	}
 	for _, name := range s.httpsNames() {
 		if _, _, err := credentials.ParseName(name); err != nil {
-			return bad("http-url", "no certificate can have its name, which --configs-over-https needs: %v", err)
+			return option.Bad("http-url", "no certificate can have its name, which --configs-over-https needs: %v", err)
 		}
 	}
 	return nil
@@ -37,14 +38,14 @@ func checkHTTPS(s *settings) error {
 // checkHTTPSAddresses checks that HTTPS is served at each address at which plain HTTP is, unless machines have a
 // URL of the server.
 func (s *settings) checkHTTPSAddresses() error {
-	secure, _, _ := net.SplitHostPort(s.ListenTLS)
-	if s.HTTPURL != "" || isWildcard(secure) {
+	secure, _, _ := net.SplitHostPort(s.Listeners.ListenTLS)
+	if s.Boot.HTTPURL != "" || isWildcard(secure) {
 		return nil
 	}
-	for _, address := range s.Listen {
+	for _, address := range s.Listeners.Listen {
 		if plain, _, _ := net.SplitHostPort(address); plain != secure {
-			return bad("configs-over-https", "HTTPS is not served at the address of --listen %s: change"+
-				" --listen-tls %s, or set --http-url", address, s.ListenTLS)
+			return option.Bad("configs-over-https", "HTTPS is not served at the address of --listen %s: change"+
+				" --listen-tls %s, or set --http-url", address, s.Listeners.ListenTLS)
 		}
 	}
 	return nil
@@ -58,10 +59,10 @@ func isWildcard(host string) bool {
 // httpsNames returns the name or address by which machines reach the server over HTTPS, if it is an option:
 // the server's certificate needs it.
 func (s *settings) httpsNames() []string {
-	if !s.ConfigsOverHTTPS || s.HTTPURL == "" {
+	if !s.Boot.ConfigsOverHTTPS || s.Boot.HTTPURL == "" {
 		return nil
 	}
-	u, err := url.Parse(s.HTTPURL)
+	u, err := url.Parse(s.Boot.HTTPURL)
 	if err != nil {
 		return nil // checkBoot has refused it
 	}
@@ -71,12 +72,12 @@ func (s *settings) httpsNames() []string {
 // configsOverHTTPS returns how machines receive their configs over HTTPS alone; nil: over plain HTTP, too.
 func configsOverHTTPS(a *App) *machine.HTTPS {
 	s := a.settings
-	if !s.ConfigsOverHTTPS {
+	if !s.Boot.ConfigsOverHTTPS {
 		return nil
 	}
 	h := &machine.HTTPS{Authorities: a.creds.Authorities, Verify: a.creds.Verify, Local: api.IsAdmin}
-	if u, err := url.Parse(s.HTTPURL); err == nil && u.Scheme == "https" { // which is lower case
-		h.URL = s.HTTPURL
+	if u, err := url.Parse(s.Boot.HTTPURL); err == nil && u.Scheme == "https" { // which is lower case
+		h.URL = s.Boot.HTTPURL
 	}
 	for _, name := range s.httpsNames() {
 		h.Host = name

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
-	"k8s.io/apiserver/pkg/server/healthz"
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/boottoken"
@@ -72,11 +71,11 @@ type httpListener struct {
 func (a builder) openListeners() error {
 	s := a.settings
 	a.refused, a.limited = newRefusedConnections(a.metrics), newLimitedRequests(a.metrics)
-	if s.MaxRequestsPerSource > 0 {
-		a.rates = listener.NewRates(s.MaxRequestsPerSource)
+	if s.Limits.MaxRequestsPerSource > 0 {
+		a.rates = listener.NewRates(s.Limits.MaxRequestsPerSource)
 	}
-	plain := api.Listener{NeedsLoopback: !s.AllowInsecureAPI}
-	for _, address := range s.Listen {
+	plain := api.Listener{NeedsLoopback: !s.Access.AllowInsecureAPI}
+	for _, address := range s.Listeners.Listen {
 		if err := a.openListener("http", "listen", address, plain); err != nil {
 			return err
 		}
@@ -85,9 +84,9 @@ func (a builder) openListeners() error {
 		name, flag, address string
 		rule                api.Listener
 	}{
-		{"https", "listen-tls", s.ListenTLS, api.Listener{}},
-		{"admin", adminFlag, s.AdminListen, api.Listener{Admin: true}},
-		{"metrics", "metrics-listen", s.MetricsListen, plain},
+		{"https", "listen-tls", s.Listeners.ListenTLS, api.Listener{}},
+		{"admin", adminFlag, s.Listeners.AdminListen, api.Listener{Admin: true}},
+		{"metrics", "metrics-listen", s.Listeners.MetricsListen, plain},
 	} {
 		if d.address == "" {
 			continue
@@ -98,8 +97,9 @@ func (a builder) openListeners() error {
 	}
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
-		DataDir: s.DataDir, PKIDir: s.PKIDir, CertFile: s.TLSCert, KeyFile: s.TLSKey,
-		Server: a.kubeconfigServer(), Names: slices.Concat(a.listenNames(), s.TLSSANs, s.httpsNames()), Logger: a.log,
+		DataDir: s.Store.DataDir, PKIDir: s.Store.PKIDir, CertFile: s.Listeners.TLSCert, KeyFile: s.Listeners.TLSKey,
+		Server: a.kubeconfigServer(), Names: slices.Concat(a.listenNames(), s.Listeners.TLSSANs, s.httpsNames()),
+		Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -164,8 +164,8 @@ func (a builder) openListener(name, flag, address string, rule api.Listener) err
 	if rule.Admin {
 		l = listener.Users(l)
 	}
-	l = listener.PerSource(l, a.settings.MaxConnectionsPerSource, a.rates, a.source, a.refusedSource(name))
-	l = listener.Unstalled(netutil.LimitListener(l, a.settings.MaxConnections))
+	l = listener.PerSource(l, a.settings.Limits.MaxConnectionsPerSource, a.rates, a.source, a.refusedSource(name))
+	l = listener.Unstalled(netutil.LimitListener(l, a.settings.Limits.MaxConnections))
 	d := &httpListener{name: name, rule: rule, listener: l}
 	d.server = &http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -240,8 +240,8 @@ func (a builder) refusedSource(name string) func(string) {
 		refused.Inc()
 		if lines.Allow() {
 			a.log.Warn("a connection was refused: its source has too many open, or opens too many in a second",
-				"listener", name, "source", source, "limit", a.settings.MaxConnectionsPerSource,
-				"flag", "--max-connections-per-source", "rate", a.settings.MaxRequestsPerSource,
+				"listener", name, "source", source, "limit", a.settings.Limits.MaxConnectionsPerSource,
+				"flag", "--max-connections-per-source", "rate", a.settings.Limits.MaxRequestsPerSource,
 				"rate_flag", "--max-requests-per-source")
 		}
 	}
@@ -270,7 +270,7 @@ func (a *App) within(class listener.Class, next, refuse http.Handler) http.Handl
 		limited.Inc()
 		if lines.Allow() {
 			a.log.Warn("a request was refused: its source sends too many", "of", classNames[class],
-				"client", r.RemoteAddr, "limit", a.settings.MaxRequestsPerSource, "flag", "--max-requests-per-source")
+				"client", r.RemoteAddr, "limit", a.settings.Limits.MaxRequestsPerSource, "flag", "--max-requests-per-source")
 		}
 		refuse.ServeHTTP(w, r)
 	})
@@ -319,7 +319,7 @@ func healthPath(path string) string {
 // handler returns the handler of a listener: machines, by their paths; health and
 // metrics; and the API with its own rules.
 func (a *App) handler(d *httpListener) http.Handler {
-	alone := a.settings.MetricsListen != "" // metrics have a listener of their own
+	alone := a.settings.Listeners.MetricsListen != "" // metrics have a listener of their own
 	metrics, apiServer := a.metricsHandler(), a.api.Handler(d.rule)
 	health := a.within(listener.Health, a.health(), http.HandlerFunc(api.TooMany))
 	boots := a.within(listener.Boots, a.boots, http.HandlerFunc(machine.TooMany))
@@ -351,28 +351,4 @@ func (a *App) handler(d *httpListener) http.Handler {
 		return api.Guarded(routes, apiServer)
 	}
 	return listener.FromNoOtherSite(routes, http.HandlerFunc(api.OtherSite))
-}
-
-// health answers /livez, /readyz and /healthz, and the paths below them.
-func (a *App) health() http.Handler {
-	health := http.NewServeMux()
-	healthz.InstallLivezHandler(health, healthz.PingHealthz)
-	healthz.InstallReadyzHandler(health, a.checks()...)
-	healthz.InstallPathHandler(health, "/readyz/boot", a.bootChecks()...)
-	healthz.InstallHandler(health, a.checks()...)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		health.ServeHTTP(w, r)
-		if healthPath(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
-			a.writeLost(w)
-		}
-	})
-}
-
-// metricsHandler serves /metrics to every caller, or to users with the verb get on the path.
-func (a *App) metricsHandler() http.Handler {
-	metrics := api.MetricsHandler(a.metrics, a.logOf("prometheus"))
-	if a.settings.Metrics == metricsCredential {
-		return a.api.Authorized(metrics)
-	}
-	return metrics
 }

@@ -34,7 +34,7 @@ func TestGreetingNamesACommandThatWorks(t *testing.T) {
 			settings: &settings{}, creds: &credentials.Credentials{},
 			listeners: []*httpListener{{name: "http", listener: listenerAt{addr: c.listen}}},
 		}
-		a.settings.AllowInsecureAPI = c.insecure
+		a.settings.Access.AllowInsecureAPI = c.insecure
 		if got := (greeter{&a}).apiCommand(); !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s", c, got)
 		}

@@ -8,7 +8,6 @@ import (
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/domain/model"
-	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/version"
@@ -25,9 +24,6 @@ var (
 		[]string{"state"}, nil)
 	configPhases = prometheus.NewDesc("glowplug_ignitionconfigs", "IgnitionConfigs by status.phase.",
 		[]string{"phase"}, nil)
-	asideFolders = prometheus.NewDesc("glowplug_store_set_aside",
-		"Folders of damaged buckets that were set aside, until they are removed; of a bucket that is missing, until the "+
-			"next start. No series where there is none.", []string{"bucket"}, nil)
 )
 
 // inventoryCollector reads the inventory's counts when it is scraped.
@@ -82,25 +78,6 @@ func newLimitedRequests(r prometheus.Registerer) *prometheus.CounterVec {
 		limited.WithLabelValues(name)
 	}
 	return limited
-}
-
-// damageCollector counts the buckets that are set aside when it is scraped.
-type damageCollector []*natsd.Damage
-
-// Describe implements prometheus.Collector.
-func (damageCollector) Describe(ch chan<- *prometheus.Desc) { ch <- asideFolders }
-
-// Collect implements prometheus.Collector.
-func (c damageCollector) Collect(ch chan<- prometheus.Metric) {
-	folders := map[string]float64{}
-	for _, d := range c {
-		if d.Lasts() {
-			folders[d.Bucket]++
-		}
-	}
-	for bucket, n := range folders {
-		ch <- prometheus.MustNewConstMetric(asideFolders, prometheus.GaugeValue, n, bucket)
-	}
 }
 
 // Describe implements prometheus.Collector.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"glowplug/internal/option"
+
 	"github.com/spf13/pflag"
 )
 
@@ -110,11 +112,11 @@ func TestOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := o.check()
-		var option *OptionError
+		var bad *option.Error
 		switch {
 		case flag == "" && err != nil:
 			t.Errorf("%s: %v", args, err)
-		case flag != "" && (!errors.As(err, &option) || option.Flag != flag):
+		case flag != "" && (!errors.As(err, &bad) || bad.Flag != flag):
 			t.Errorf("%s: %v, want an error of --%s", args, err, flag)
 		}
 	}

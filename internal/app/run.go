@@ -19,10 +19,12 @@ func (a *App) Run(ctx context.Context) error {
 	defer start(work, a.background()...)()
 	defer a.flush()
 	defer start(work,
-		func(ctx context.Context) { a.progress.Run(ctx, a.bootLog) },
-		func(ctx context.Context) { a.statuses.Run(ctx, a.stores[kinds.BareMetalHosts]) },
-		func(ctx context.Context) { a.events.Run(ctx, a.stores[kinds.Events], a.progress.Storm) },
-		func(ctx context.Context) { a.unknown.Run(ctx, a.stores[kinds.UnknownMachines], a.progress.Storm) },
+		func(ctx context.Context) { a.progress.Run(ctx, a.backend.BootLog) },
+		func(ctx context.Context) { a.statuses.Run(ctx, a.backend.Stores[kinds.BareMetalHosts]) },
+		func(ctx context.Context) { a.events.Run(ctx, a.backend.Stores[kinds.Events], a.progress.Storm) },
+		func(ctx context.Context) {
+			a.unknown.Run(ctx, a.backend.Stores[kinds.UnknownMachines], a.progress.Storm)
+		},
 	)()
 	defer start(work, a.configs.Run, a.templates.Run, a.checker.Run)()
 	defer start(work, a.imageController.Run)()
@@ -45,32 +47,14 @@ func start(ctx context.Context, parts ...func(context.Context)) (stop func()) {
 
 // background returns the parts that follow the store, and those that run beside it.
 func (a *App) background() []func(context.Context) {
-	b := a.backend
-	usable := make(chan struct{})
-	whenUsable := func(part func(context.Context)) func(context.Context) {
-		return func(ctx context.Context) { <-usable; part(ctx) }
-	}
-	parts := []func(context.Context){
-		func(ctx context.Context) { defer close(usable); b.awaitUsable(ctx); checkKeys(ctx, a) },
-		whenUsable(func(ctx context.Context) { b.keeper.Run(ctx, b.js) }),
-		whenUsable(func(ctx context.Context) { a.bootLog.Run(ctx, b.js) }),
-		a.announceLost,
+	parts := append(a.backend.Parts(a.observers()),
+		func(ctx context.Context) { a.backend.AnnounceLost(ctx, a.events) },
 		a.creds.FollowProvided,
 		func(ctx context.Context) { a.creds.FollowAdmin(ctx, a.api.RecheckCallers) },
 		func(ctx context.Context) { tendHeap(ctx, a.ready, a.rendered.Busy) },
-	}
-	observers := a.observers()
-	for resource, store := range a.stores {
-		parts = append(parts, whenUsable(func(ctx context.Context) { store.Run(ctx, b.js, observers[resource]...) }))
-		if !b.exclusive {
-			parts = append(parts, func(ctx context.Context) { store.KeepReplicas(ctx, b.js) })
-		}
-	}
-	if b.ballast != nil {
-		parts = append(parts, whenUsable(func(ctx context.Context) { b.ballast.Run(ctx, b.js) }))
-	}
+	)
 	if a.sharing != nil {
-		parts = append(parts, whenUsable(a.sharing.run))
+		parts = append(parts, a.backend.WhenUsable(a.sharing.run))
 	}
 	if a.clientCAFile != nil {
 		parts = append(parts, func(ctx context.Context) { a.clientCAFile.Run(ctx, a.api.RecheckCallers) })
@@ -89,7 +73,7 @@ func (a *App) serve(ctx context.Context) error {
 	if a.targets != nil {
 		serving.Go(a.targets.Serve)
 	}
-	serving.Go(func() error { return stopped(ctx, a) })
+	serving.Go(func() error { return a.backend.Failed(ctx) })
 	serving.Go(func() error {
 		greeter{a}.greet(ctx)
 		a.publisher.Run(ctx) // now that the releases among the manifests are there

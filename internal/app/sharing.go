@@ -25,10 +25,10 @@ type sharing struct {
 
 // newSharing returns the sharing of credentials; nil where no other server has this store.
 func newSharing(a *App) (*sharing, error) {
-	if a.backend.exclusive {
+	if a.backend.Exclusive() {
 		return nil, nil
 	}
-	id, err := a.backend.ledger.Server()
+	id, err := a.backend.Server()
 	return &sharing{App: a, server: id, problem: errors.New("the store has not been asked yet")}, err
 }
 
@@ -40,7 +40,7 @@ func (s *sharing) run(ctx context.Context) {
 // share takes over the tokens of the other servers once. While the store does not answer,
 // those that it had before are valid.
 func (s *sharing) share(ctx context.Context) {
-	err := s.backend.keeper.Share(ctx, s.backend.js, func(record []byte) ([]byte, error) {
+	err := s.backend.Share(ctx, func(record []byte) ([]byte, error) {
 		next, changed, err := s.creds.Merge(s.server, record)
 		if changed {
 			s.api.RecheckCallers()

@@ -11,6 +11,7 @@ import (
 	"glowplug/internal/client"
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/option"
 	"glowplug/internal/serve/machine"
 )
 
@@ -20,18 +21,18 @@ var taken = []string{"api", "apis", "openapi", "version", "metrics", "livez", "r
 
 // checkStreams parses the options of the streams.
 func (s *settings) checkStreams() error {
-	if s.CoreOSConfigMap != "" {
+	if s.Images.CoreOSConfigMap != "" {
 		var qualified bool
-		s.mapNamespace, s.mapName, qualified = strings.Cut(s.CoreOSConfigMap, "/")
+		s.mapNamespace, s.mapName, qualified = strings.Cut(s.Images.CoreOSConfigMap, "/")
 		if !qualified || len(validation.IsDNS1123Label(s.mapNamespace)) > 0 ||
 			len(validation.IsDNS1123Subdomain(s.mapName)) > 0 {
-			return bad("coreos-configmap", "%q is not namespace/name", s.CoreOSConfigMap)
+			return option.Bad("coreos-configmap", "%q is not namespace/name", s.Images.CoreOSConfigMap)
 		}
 	}
 	s.aliases = map[string]string{}
-	for _, alias := range s.StreamsAlias {
+	for _, alias := range s.Images.StreamsAlias {
 		at, stream, ok := strings.Cut(alias, "=")
-		refuse := func(reason string) error { return bad("streams-alias", "%q: %s", alias, reason) }
+		refuse := func(reason string) error { return option.Bad("streams-alias", "%q: %s", alias, reason) }
 		first, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
 		switch {
 		case !ok || stream == "":
@@ -56,7 +57,7 @@ func (a builder) openPublisher() (err error) {
 	}
 	a.publisher = stream.New(stream.Options{
 		Library: a.streams, Client: a.own,
-		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
+		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.Images.CoreOSConfigMapStream,
 		Recorder: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	return nil
@@ -64,8 +65,8 @@ func (a builder) openPublisher() (err error) {
 
 // openFolders opens --streams-dir and --assets-dir.
 func (a builder) openFolders() (err error) {
-	if a.artifacts, err = a.openFolder("streams-dir", a.settings.StreamsDir); err == nil {
-		a.assets, err = a.openFolder("assets-dir", a.settings.AssetsDir)
+	if a.artifacts, err = a.openFolder("streams-dir", a.settings.Images.StreamsDir); err == nil {
+		a.assets, err = a.openFolder("assets-dir", a.settings.Images.AssetsDir)
 	}
 	return err
 }
@@ -77,7 +78,7 @@ func (a builder) openFolder(flag, dir string) (*os.Root, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, bad(flag, "%v", err)
+		return nil, option.Bad(flag, "%v", err)
 	}
 	a.onClose(func() { _ = root.Close() })
 	return root, nil
@@ -97,6 +98,8 @@ func (a builder) servedStreams() *machine.Streams {
 	}
 	return &machine.Streams{
 		Document: document, Aliases: a.settings.aliases, Artifacts: a.artifacts,
-		Lost: func() bool { return a.lost(kinds.StreamReleases) || len(a.stores[kinds.StreamReleases].Lost()) > 0 },
+		Lost: func() bool {
+			return a.backend.IsLost(kinds.StreamReleases) || len(a.backend.Stores[kinds.StreamReleases].Lost()) > 0
+		},
 	}
 }

@@ -22,6 +22,7 @@ var order = []string{
 	"internal/domain/identity",
 	"internal/limit",
 	"internal/version",
+	"internal/option",
 	"internal/logs",
 	"internal/logs/logstest",
 	"internal/testkit",
@@ -95,6 +96,7 @@ var order = []string{
 	"internal/offline",
 	"internal/credentials",
 	"internal/credentials/certtest",
+	"internal/backend",
 	"internal/serve/oidc/oidctest",
 	"internal/serve/oidc",
 	"internal/serve/api",
@@ -127,7 +129,7 @@ var kubernetes = []string{
 	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc",
-	"internal/offline", "internal/app", "internal/cli",
+	"internal/backend", "internal/offline", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

@@ -143,8 +143,8 @@ func nameOf(expr ast.Expr) string {
 // goroutines are the packages that start goroutines, apart from net/http's and NATS's
 // own. All others do their work in the goroutine of their caller.
 var goroutines = []string{
-	"internal/app", "internal/audit", "internal/feed", "internal/logs", "internal/controller", "internal/controller/image",
-	"internal/controller/stream",
+	"internal/app", "internal/audit", "internal/backend", "internal/feed", "internal/logs", "internal/controller",
+	"internal/controller/image", "internal/controller/stream",
 	"internal/controller/template", "internal/remote", "internal/serve/api", "internal/serve/iscsi",
 	"internal/serve/listener", "internal/serve/peer", "internal/store/bootlog", "internal/store/kvstore",
 	"internal/store/kvstore/kvtest", "internal/store/ledger", "internal/store/natsd", "internal/store/progress",

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"glowplug/internal/app"
+	"glowplug/internal/option"
 	"glowplug/internal/version"
 )
 
@@ -157,7 +157,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // isUsage reports whether an error is of the command line, or of an option in app.
 func isUsage(err error) bool {
-	return errors.As(err, new(usageError)) || errors.As(err, new(*app.OptionError))
+	return errors.As(err, new(usageError)) || errors.As(err, new(*option.Error))
 }
 
 // hintedError is an error with a remedy.

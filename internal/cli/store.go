@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glowplug/internal/app"
+	"glowplug/internal/backend"
 	"glowplug/internal/store/ledger"
 )
 
@@ -39,7 +39,7 @@ missing: restore it, or put what is left of it into service with accept-loss.
 Every server has its own data directory: run the command for each.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"adopted", (*app.Store).CheckAdopt, (*app.Store).Adopt),
+			"adopted", (*backend.Store).CheckAdopt, (*backend.Store).Adopt),
 		newStoreDecision(lossCommand, "Accept that a damaged bucket has lost objects",
 			`Accept that a damaged bucket has lost objects, where there is no backup to restore.
 What NATS can still read of the buckets that were set aside is put into service, and the
@@ -50,7 +50,7 @@ was deleted and is readable again is deleted again. The damaged files stay in da
 Run it with --dry-run first: that shows the same and changes nothing.`,
 			`  glowplug store accept-loss --data-dir /var/lib/glowplug --dry-run
   glowplug store accept-loss --data-dir /var/lib/glowplug`,
-			"accepted", (*app.Store).CheckLoss, (*app.Store).AcceptLoss),
+			"accepted", (*backend.Store).CheckLoss, (*backend.Store).AcceptLoss),
 		newStoreDecision(initCommand, "Begin a new, empty store",
 			`Begin a new, empty store where nothing is stored, although the data directory knows
 of one: for example after NATS was lost without a backup. A store with objects is
@@ -58,12 +58,12 @@ refused. Of several servers one begins the store, and the others adopt it.
 
 The command is not needed where neither the data directory nor NATS know a store.`,
 			`  glowplug store init --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"begun", (*app.Store).CheckInit, (*app.Store).Init),
+			"begun", (*backend.Store).CheckInit, (*backend.Store).Init),
 		newForgetCredentials())
 }
 
 // withRemedy adds a remedy to an error of a store; a Mismatch has its own.
-func withRemedy(err error, o app.StoreOptions) error {
+func withRemedy(err error, o backend.OperatorOptions) error {
 	if errors.As(err, new(*ledger.Mismatch)) {
 		return err
 	}
@@ -76,7 +76,7 @@ func withRemedy(err error, o app.StoreOptions) error {
 
 // newForgetCredentials returns the command that removes what the servers of a store share.
 func newForgetCredentials() *cobra.Command {
-	var o app.StoreOptions
+	var o backend.OperatorOptions
 	cmd := &cobra.Command{
 		Use: "forget-credentials", Short: "Forget the CA and the admin tokens that the servers of a store share",
 		Long: `Forget the CA and the admin tokens that the servers of an external store share. Every
@@ -111,10 +111,11 @@ the first one that starts afterwards records its CA.`,
 // newStoreDecision returns a command that shows what is stored and then executes a
 // decision about it. check returns the reason why the decision is refused, for --dry-run too.
 func newStoreDecision(name, short, long, example, done string,
-	check func(*app.Store, *ledger.Survey) error, decide func(*app.Store, context.Context, *ledger.Survey) (string, error),
+	check func(*backend.Store, *ledger.Survey) error,
+	decide func(*backend.Store, context.Context, *ledger.Survey) (string, error),
 ) *cobra.Command {
 	var (
-		o      app.StoreOptions
+		o      backend.OperatorOptions
 		dryRun bool
 	)
 	cmd := &cobra.Command{
@@ -176,8 +177,8 @@ func newStoreDecision(name, short, long, example, done string,
 	return cmd
 }
 
-func openStore(cmd *cobra.Command, o app.StoreOptions) (*app.Store, error) {
-	store, err := app.OpenStore(cmd.Context(), o, func(message, remedy string) {
+func openStore(cmd *cobra.Command, o backend.OperatorOptions) (*backend.Store, error) {
+	store, err := backend.OpenStore(cmd.Context(), o, func(message, remedy string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
 	})
 	if errors.As(err, new(*ledger.LockedError)) {

@@ -1,4 +1,4 @@
-package app
+package backend
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"glowplug/internal/option"
 	"glowplug/internal/store/ledger"
-	"glowplug/internal/store/natsd"
 )
 
 const (
@@ -23,11 +23,9 @@ const (
 	storeRetry   = 100 * time.Millisecond
 )
 
-// StoreOptions name a store for an operator, as serve's flags of the same names do.
-type StoreOptions struct {
-	DataDir string
-	NATSURL string
-	NATS    natsd.Access
+// OperatorOptions name a store for an operator, as serve's flags of the same names do.
+type OperatorOptions struct {
+	Options
 	// Existing refuses a data directory that does not exist, instead of making it.
 	Existing bool
 	// Look opens both without changing anything: only Survey can be called.
@@ -37,29 +35,25 @@ type StoreOptions struct {
 }
 
 // AddFlags declares the flags with their defaults.
-func (o *StoreOptions) AddFlags(fs *pflag.FlagSet) {
+func (o *OperatorOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data", "the server's data directory")
 	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster, instead of the embedded store")
 	addNATSFlags(fs, &o.NATS)
 }
 
 // Store is a store that is open for an operator, who has its data directory alone.
-type Store struct{ backend *backend }
+type Store struct{ *Backend }
 
 // OpenStore opens the data directory and the store, whether or not they belong together.
 // It calls warn for each file or option that is not safe.
-func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy string)) (*Store, error) {
-	if err := checkDataDir(o.DataDir); err != nil {
-		return nil, err
-	}
-	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
+func OpenStore(ctx context.Context, o OperatorOptions, warn func(message, remedy string)) (*Store, error) {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(o.DataDir); o.Existing && errors.Is(err, fs.ErrNotExist) {
-		return nil, bad("data-dir", "there is no folder %s: name the folder that the server has", o.DataDir)
+		return nil, option.Bad("data-dir", "there is no folder %s: name the folder that the server has", o.DataDir)
 	}
-	s := &settings{Options: Options{DataDir: o.DataDir, NATSURL: o.NATSURL, NATS: o.NATS}}
-	if err := s.checkFiles(warn); err != nil {
+	if err := o.CheckFiles(o.Files(), warn); err != nil {
 		return nil, err
 	}
 	purpose := toDecide
@@ -71,8 +65,9 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	case o.AcceptLoss:
 		purpose = toAcceptLoss
 	}
-	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, purpose, nil)
-	if err != nil {
+	b := newBackend(&o.Options, Deps{Logger: slog.New(slog.DiscardHandler)})
+	if err := b.open(ctx, purpose); err != nil {
+		b.Close()
 		return nil, err
 	}
 	for _, d := range b.damages {
@@ -85,11 +80,8 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 				"stays missing; to give the bucket up, remove the folder and run `glowplug store adopt`")
 		}
 	}
-	return &Store{backend: b}, nil
+	return &Store{b}, nil
 }
-
-// Where names the store.
-func (s *Store) Where() string { return s.backend.where }
 
 // Survey reads the store and the data directory, once the store answers.
 func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
@@ -98,7 +90,7 @@ func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 	var survey *ledger.Survey
 	var err error
 	answered := func(context.Context) (bool, error) {
-		survey, err = s.backend.keeper.Survey(ctx, s.backend.js)
+		survey, err = s.keeper.Survey(ctx, s.js)
 		return err == nil || errors.As(err, new(*ledger.Mismatch)), nil
 	}
 	if wait.PollUntilContextCancel(ctx, storeRetry, true, answered) == nil {
@@ -109,13 +101,13 @@ func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 
 // unanswered is the error of a store that does not answer.
 func (s *Store) unanswered(err error) error {
-	if conn := s.backend.js.Conn(); !conn.IsConnected() {
+	if conn := s.js.Conn(); !conn.IsConnected() {
 		err = errors.New("there is no connection")
 		if last := conn.LastError(); last != nil && !errors.Is(last, nats.ErrReconnectBufExceeded) {
 			err = last
 		}
 	}
-	return fmt.Errorf("%s does not answer: %w", s.backend.where, err)
+	return fmt.Errorf("%s does not answer: %w", s.where, err)
 }
 
 // CheckAdopt returns the reason why Adopt refuses what is stored.
@@ -124,7 +116,7 @@ func (s *Store) CheckAdopt(survey *ledger.Survey) error { return survey.CheckAdo
 // CheckInit returns the reason why Init refuses what is stored: the folder of a bucket that
 // was set aside has objects, too.
 func (s *Store) CheckInit(survey *ledger.Survey) error {
-	for _, d := range s.backend.damages {
+	for _, d := range s.damages {
 		if d.Lost {
 			return &ledger.Mismatch{
 				Reason: fmt.Sprintf("this is no place for a new store: the bucket %s was set aside as %s", d.Bucket, d.Aside),
@@ -139,7 +131,7 @@ func (s *Store) CheckInit(survey *ledger.Survey) error {
 func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.backend.keeper.Adopt(ctx, s.backend.js, survey)
+	return s.keeper.Adopt(ctx, s.js, survey)
 }
 
 // CheckLoss returns the reason why AcceptLoss refuses what is stored.
@@ -149,7 +141,7 @@ func (s *Store) CheckLoss(survey *ledger.Survey) error { return survey.CheckLoss
 func (s *Store) AcceptLoss(ctx context.Context, survey *ledger.Survey) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.backend.keeper.AcceptLoss(ctx, s.backend.js, survey)
+	return s.keeper.AcceptLoss(ctx, s.js, survey)
 }
 
 // Init begins a new store where nothing is stored; see ledger.Keeper.
@@ -159,19 +151,16 @@ func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.backend.keeper.Init(ctx, s.backend.js, survey)
+	return s.keeper.Init(ctx, s.js, survey)
 }
 
 // ForgetCredentials removes what the servers of the store share; see ledger.Keeper.
 func (s *Store) ForgetCredentials(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := s.backend.keeper.Forget(ctx, s.backend.js)
-	if err != nil && !s.backend.js.Conn().IsConnected() {
+	err := s.keeper.Forget(ctx, s.js)
+	if err != nil && !s.js.Conn().IsConnected() {
 		return s.unanswered(err)
 	}
 	return err
 }
-
-// Close closes the store and the data directory.
-func (s *Store) Close() { s.backend.close() }

@@ -1,4 +1,4 @@
-package app
+package backend
 
 import (
 	"errors"

@@ -1,0 +1,295 @@
+// Package backend chooses the store of a server, embedded or external, and cares for it: its keys, its
+// identity, what it has lost, and when it can be read and written.
+package backend
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/kinds"
+	"glowplug/internal/option"
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/encryption"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/ledger"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/objects"
+	"glowplug/internal/store/replicas"
+)
+
+// Deps are what a backend gets from the server.
+type Deps struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil keeps no metrics
+	// MemoryLimit is that of the process, in bytes.
+	MemoryLimit int64
+	// Booted takes the states of machines; see bootlog.Options.Taken.
+	Booted func(bootlog.Batch)
+}
+
+// closeTimeout is how long Close waits for the embedded store.
+const closeTimeout = 10 * time.Second
+
+// Backend is an open store.
+type Backend struct {
+	// Stores are the objects, by resource, and BootLog the states of machines. Only a server has both.
+	Stores  map[string]*kvstore.Store
+	BootLog *bootlog.Log
+
+	options *Options
+	deps    Deps
+	keys    *encryption.Keys // nil: the store is not encrypted
+	madeKey bool             // by --encrypt, now
+	aside   decide.Losses    // the kinds whose buckets are missing as a whole
+	usable  chan struct{}    // closed once NATS can hold the store
+	failed  chan error       // the reason why the server cannot go on
+	closers []func()         // run in reverse by Close
+
+	js     jetstream.JetStream
+	ledger *ledger.Ledger
+	// buckets is the ledger of the stores. The embedded server knows as well why a bucket
+	// is missing.
+	buckets kvstore.RevisionLedger
+	// keeper guards against another store than the ledger's.
+	keeper *ledger.Keeper
+	// writable returns why nothing must be written now: the lock or the disk of the data directory.
+	writable func() error
+	// room returns the check of a bucket's store before it writes.
+	room func(bucket string) func(bytes int) error
+	// quota and ballast are of an external store; nil for the embedded one.
+	quota   *natsd.Quota
+	ballast *natsd.Ballast
+	// lost returns why a bucket of the embedded store is missing; nil: it is not.
+	lost    func(bucket string) error
+	damages []*natsd.Damage
+	// conn is to an external store; nil for the embedded one.
+	conn      *nats.Conn
+	exclusive bool
+	replicas  int
+	where     string
+}
+
+// purpose says what a backend is opened for.
+type purpose int
+
+const (
+	// toServe refuses a ledger that does not agree with the data.
+	toServe purpose = iota
+	// toDecide is for an operator who decides which of the two is right.
+	toDecide
+	// toLook is for an operator who looks at both, and changes nothing.
+	toLook
+	// toAcceptLoss and toLookAtLoss are the same for damaged buckets as well: what can be read of them is put into
+	// service.
+	toAcceptLoss
+	toLookAtLoss
+)
+
+// Open opens the data directory and the store for a server.
+func Open(ctx context.Context, o *Options, deps Deps) (*Backend, error) {
+	b := newBackend(o, deps)
+	for _, open := range []func() error{
+		b.openKeys, func() error { return b.open(ctx, toServe) }, b.makeKey, b.openStores,
+	} {
+		if err := open(); err != nil {
+			b.Close()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func newBackend(o *Options, deps Deps) *Backend {
+	return &Backend{options: o, deps: deps, usable: make(chan struct{}), failed: make(chan error, 1)}
+}
+
+// open opens the data directory and connects to NATS.
+func (b *Backend) open(ctx context.Context, purpose purpose) error {
+	start := b.start
+	if b.options.NATSURL != "" {
+		start = b.dial
+	}
+	if err := start(ctx, purpose); err != nil {
+		return err
+	}
+	var buckets []string
+	for _, kind := range kinds.All() {
+		buckets = append(buckets, objects.Bucket(kind))
+	}
+	log, metrics := b.deps.Logger, b.deps.Registerer
+	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
+		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside, Former: b.former,
+	})
+	if b.quota != nil {
+		b.ballast = natsd.NewBallast(natsd.BallastOptions{
+			Quota: b.quota, Guard: b.keeper.Guard, Replicas: replicas.Wanted(b.replicas), Logger: log, Registerer: metrics,
+		})
+	}
+	return nil
+}
+
+// Where names the store, for people.
+func (b *Backend) Where() string { return b.where }
+
+// Exclusive reports whether no other server has this store.
+func (b *Backend) Exclusive() bool { return b.exclusive }
+
+// Server returns the id of this server among those of the store.
+func (b *Backend) Server() (string, error) { return b.ledger.Server() }
+
+// Share exchanges what the servers of the store share; see ledger.Keeper.
+func (b *Backend) Share(ctx context.Context, merge func(record []byte) ([]byte, error)) error {
+	return b.keeper.Share(ctx, b.js, merge)
+}
+
+// Close closes the store and the data directory.
+func (b *Backend) Close() {
+	for _, closer := range slices.Backward(b.closers) {
+		closer()
+	}
+	b.closers = nil
+}
+
+func (b *Backend) onClose(f func()) { b.closers = append(b.closers, f) }
+
+// former returns what the key logs in the data directory say of a bucket.
+func (b *Backend) former(bucket string) ledger.Former {
+	f, err := ledger.Former{}, error(nil)
+	if bucket == bootlog.Stream {
+		f, err = bootlog.Former(b.ledger.KeyDir())
+	}
+	for _, kind := range kinds.All() {
+		if objects.Bucket(kind) == bucket {
+			f, err = kvstore.Former(objects.Stored(kind), b.ledger.KeyDir())
+		}
+	}
+	if err != nil {
+		b.deps.Logger.Warn("what the data directory knows of a bucket cannot be read", "bucket", bucket, "error", err)
+	}
+	return f
+}
+
+// transientBuckets are the buckets whose objects may be lost without an alarm.
+func transientBuckets() (buckets []string) {
+	for _, kind := range kinds.All() {
+		if kind.Transient {
+			buckets = append(buckets, objects.Bucket(kind))
+		}
+	}
+	return buckets
+}
+
+// setAside reports whether the damaged folder of a bucket was set aside, and the bucket is missing or was made anew.
+func (b *Backend) setAside(bucket string) bool {
+	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool {
+		return d.Bucket == bucket && (d.Lost || bucket == ledger.Bucket || slices.Contains(transientBuckets(), bucket))
+	})
+}
+
+// putBack returns the configuration of the stream of a bucket.
+func putBack(bucket string) jetstream.StreamConfig {
+	for _, kind := range kinds.All() {
+		if objects.Bucket(kind) == bucket {
+			return kvstore.StreamConfig(objects.Stored(kind))
+		}
+	}
+	return bootlog.StreamConfig()
+}
+
+// start starts the embedded store.
+func (b *Backend) start(ctx context.Context, purpose purpose) error {
+	log := b.deps.Logger
+	opts := natsd.Options{
+		DataDir: b.options.DataDir, Logger: log, Repair: purpose == toDecide || purpose == toAcceptLoss,
+		Look: purpose == toLook || purpose == toLookAtLoss, Transient: transientBuckets(),
+	}
+	if purpose == toServe {
+		opts.Accept = b.acceptKeys
+	}
+	if purpose == toAcceptLoss || purpose == toLookAtLoss {
+		opts.PutBack = putBack
+	}
+	server, err := natsd.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	b.onClose(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			log.Error("stopping the store", "error", err)
+		}
+	})
+	b.ledger, b.buckets, b.writable = server.Ledger, server, alarming(server.Writable, log)
+	b.room = func(string) func(int) error { return server.Room }
+	b.lost, b.damages = server.Lost, server.Damages()
+	b.exclusive, b.replicas = true, 1
+	if b.where, err = filepath.Abs(b.options.DataDir); err != nil {
+		b.where = b.options.DataDir
+	}
+	conn, err := server.Connect()
+	if err == nil {
+		b.js, err = jetstream.New(conn)
+	}
+	if err != nil {
+		return fmt.Errorf("embedded store: %w", err)
+	}
+	return nil
+}
+
+// alarming returns a check that logs when it begins to fail, and when it no longer does.
+func alarming(check func() error, log *slog.Logger) func() error {
+	var failing atomic.Bool
+	return func() error {
+		err := check()
+		switch {
+		case err != nil && failing.CompareAndSwap(false, true):
+			log.Error("nothing is written into the store", "error", err)
+		case err == nil && failing.CompareAndSwap(true, false):
+			log.Info("the store is written again")
+		}
+		return err
+	}
+}
+
+// dial opens the data directory, and connects to an external store.
+func (b *Backend) dial(_ context.Context, purpose purpose) error {
+	o, log := b.options, b.deps.Logger
+	known, err := ledger.Open(o.DataDir, ledger.Options{Repair: purpose != toServe})
+	if err != nil {
+		return err
+	}
+	b.onClose(known.Close)
+	options, err := o.NATS.Options(log)
+	if err != nil {
+		return fmt.Errorf("the connection to NATS: %w", err)
+	}
+	if b.conn, err = natsd.Dial(o.NATSURL, log, options...); err != nil {
+		return option.Bad("nats-url", "%v", err)
+	}
+	b.onClose(b.conn.Close)
+	if b.js, err = jetstream.New(b.conn); err != nil {
+		return fmt.Errorf("external store: %w", err)
+	}
+	b.ledger, b.buckets, b.writable = known, known, alarming(known.Writable, log)
+	b.lost = func(string) error { return nil }
+	b.replicas, b.where = o.NATSReplicas, "NATS at "+natsd.Redacted(o.NATSURL)
+	b.quota = natsd.NewQuota(b.js, o.natsMaxBytes(), replicas.Wanted(b.replicas))
+	b.room = func(bucket string) func(int) error {
+		if slices.Contains(transientBuckets(), bucket) {
+			return b.quota.SpareRoom
+		}
+		return b.quota.Room
+	}
+	return nil
+}

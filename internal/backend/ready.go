@@ -1,0 +1,96 @@
+package backend
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"glowplug/internal/domain/kinds"
+	"glowplug/internal/store/objects"
+)
+
+// named returns a health check of a function.
+func named(name string, check func() error) healthz.HealthChecker {
+	return healthz.NamedCheck(name, func(*http.Request) error { return check() })
+}
+
+// Checks are the parts of /readyz about the store: the API reads and writes.
+func (b *Backend) Checks() []healthz.HealthChecker {
+	checks := []healthz.HealthChecker{
+		named("nats", b.check), named("store-identity", b.keeper.Mismatch), named("store-writable", b.writable),
+	}
+	for _, kind := range kinds.All() {
+		checks = append(checks, named("store-"+kind.Resource, b.Stores[kind.Resource].ReadinessCheck))
+	}
+	return append(append(checks, b.keys.HealthChecks()...), named("boot-log", b.BootLog.ReadinessCheck))
+}
+
+// BootChecks are the parts of /readyz/boot about the store: machines are answered. They are, from
+// memory, while the store is away, once it has been read.
+func (b *Backend) BootChecks() (checks []healthz.HealthChecker) {
+	for _, kind := range kinds.All() {
+		if b.isNeeded(kind) {
+			checks = append(checks, named("memory-"+kind.Resource, func() error { return unread(b.Stores[kind.Resource]) }))
+		}
+	}
+	return append(checks, named("memory-boot-log", func() error { return unread(b.BootLog) }))
+}
+
+// unread returns why a store has not been read yet; nil: it has.
+func unread(store interface {
+	Loaded() bool
+	ReadinessCheck() error
+}) error {
+	if store.Loaded() {
+		return nil
+	}
+	return store.ReadinessCheck()
+}
+
+// IsLost reports whether the bucket of a kind is damaged and was set aside.
+func (b *Backend) IsLost(resource string) bool {
+	return b.lost(objects.Bucket(kinds.Of(resource))) != nil
+}
+
+// isNeeded reports whether machines wait until a kind has been read. Without the hosts or the configs any answer may be
+// wrong; of the other kinds that machines need, a lost one leaves the answers that do not need it, see decide.Losses.
+func (b *Backend) isNeeded(kind *kinds.Kind) bool {
+	return kind.Boot == kinds.AllAnswers || kind.Boot == kinds.SomeAnswers && !b.IsLost(kind.Resource)
+}
+
+// Loaded reports whether all that machines wait for was read once. A store that goes away later leaves its content in
+// memory.
+func (b *Backend) Loaded() bool {
+	for _, kind := range kinds.All() {
+		if !b.Stores[kind.Resource].Loaded() && b.isNeeded(kind) { // each request asks: the quick check first
+			return false
+		}
+	}
+	return b.BootLog.Loaded()
+}
+
+// Followed returns why a store is not ready that is not lost; nil: all are.
+func (b *Backend) Followed() error {
+	for _, kind := range kinds.All() {
+		if err := b.Stores[kind.Resource].ReadinessCheck(); err != nil && !b.IsLost(kind.Resource) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Missing returns what machines wait for, be it lost or yet to be read.
+func (b *Backend) Missing() error {
+	for _, kind := range kinds.All() {
+		if kind.Boot == kinds.Unneeded {
+			continue
+		}
+		if err := unread(b.Stores[kind.Resource]); err != nil {
+			return err
+		}
+	}
+	if err := unread(b.BootLog); err != nil {
+		return err
+	}
+	return b.Followed()
+}
