@@ -104,7 +104,7 @@ type App struct {
 	imageController *imagecontroller.Controller
 	publisher       *stream.Controller
 
-	listeners    []*httpListener
+	listeners    listeners
 	creds        *credentials.Credentials
 	sharing      *sharing          // with the other servers of the store; nil: there are none
 	clientCAFile *keyfile.Follower // follows --client-ca-file; nil without it
@@ -173,15 +173,19 @@ func (a builder) openStore(ctx context.Context) error {
 		return err
 	}
 	a.memoryLimit = limitMemory(a.log)
+	a.inventory = snapshot.New(snapshot.Options{Logger: a.log, Isolation: a.settings.Access.IsolateNamespaces})
+	find := func(ref model.Ref) *model.Host {
+		view := a.inventory.View()
+		return view.Host(ref)
+	}
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
-	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
-	a.inventory = snapshot.New(snapshot.Options{Logger: a.log, Isolation: a.settings.Access.IsolateNamespaces})
+	a.progress = progress.New(progress.Options{Events: a.events, Host: find, Logger: a.log})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
-		Progress: a.progress, Inventory: a.inventory, Host: a.host, Events: a.events, Metrics: a.controllers, Logger: a.log,
+		Progress: a.progress, Inventory: a.inventory, Host: find, Events: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	a.unknown = unknown.New(unknown.Options{
-		Inventory: a.inventory, IsHost: a.isHost, Logger: a.log, Registerer: a.metrics, Metrics: a.controllers,
+		Inventory: a.inventory, IsHost: isHost(a.inventory), Logger: a.log, Registerer: a.metrics, Metrics: a.controllers,
 	})
 	registerPending(a.metrics, a.progress, a.statuses, a.events)
 	a.streams = streams.NewLibrary(a.log)
@@ -356,21 +360,17 @@ type strangers interface {
 	Known(addr netip.Addr)
 }
 
-// host returns a host; nil where there is none.
-func (a *App) host(ref model.Ref) *model.Host {
-	view := a.inventory.View()
-	return view.Host(ref)
-}
-
-// isHost reports whether a machine with a hardware address, which may be zero, and an IP
+// isHost returns a function that reports whether a machine with a hardware address, which may be zero, and an IP
 // address is a host. A host without hardware addresses is the machine at its address.
-func (a *App) isHost(mac netaddr.MAC, addr netip.Addr) bool {
-	view := a.inventory.View()
-	if mac != (netaddr.MAC{}) && view.HostByMAC(mac) != nil {
-		return true
+func isHost(inv *snapshot.Inventory) func(netaddr.MAC, netip.Addr) bool {
+	return func(mac netaddr.MAC, addr netip.Addr) bool {
+		view := inv.View()
+		if mac != (netaddr.MAC{}) && view.HostByMAC(mac) != nil {
+			return true
+		}
+		h := view.HostByIP(addr)
+		return h != nil && (mac == (netaddr.MAC{}) || !h.HasMACs())
 	}
-	h := view.HostByIP(addr)
-	return h != nil && (mac == (netaddr.MAC{}) || !h.HasMACs())
 }
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }

@@ -57,7 +57,11 @@ func (a builder) openPortal() (err error) {
 		a.targets, err = portal.New(portal.Options{
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.Limits.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
-			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Image: a.image, Ready: a.ready,
+			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Ready: a.ready,
+			Image: func(ref model.Ref) *model.Image {
+				view := a.inventory.View()
+				return view.Image(ref)
+			},
 			CHAP:   a.secrets.CHAP,
 			Logger: a.log,
 		})
@@ -78,12 +82,6 @@ func (a builder) portalAddress() string {
 		return ""
 	}
 	return net.JoinHostPort(a.settings.portalHost, strconv.Itoa(int(a.portalPort())))
-}
-
-// image returns an image; nil where there is none.
-func (a builder) image(ref model.Ref) *model.Image {
-	view := a.inventory.View()
-	return view.Image(ref)
 }
 
 // bootPath returns the options of the boot path.

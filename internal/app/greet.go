@@ -72,13 +72,13 @@ func (a greeter) awaitStore(ctx context.Context) bool {
 // apiCommand returns a command that calls the API. Over plain HTTP kubectl sends no
 // credential, whatever its kubeconfig has: there curl reads the token from the file.
 func (a greeter) apiCommand() string {
-	if admin := a.adminListener(); admin != nil {
+	if admin := a.listeners.admin(); admin != nil {
 		if path, ok := strings.CutPrefix(a.settings.Listeners.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
 		}
 		return "kubectl -s " + localURL(admin.name, admin.listener.Addr()) + " get ign,bmh -A"
 	}
-	if server := a.kubeconfigServer(); strings.HasPrefix(server, "http:") {
+	if server := a.listeners.kubeconfigServer(); strings.HasPrefix(server, "http:") {
 		if !a.settings.Access.AllowInsecureAPI && !isLoopbackURL(server) {
 			return "(plain HTTP serves the API at loopback addresses alone: it needs --listen-tls or --admin-listen)"
 		}
@@ -98,20 +98,10 @@ func isLoopbackURL(server string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// adminListener returns the admin listener; nil without one.
-func (a greeter) adminListener() *httpListener {
-	for _, d := range a.listeners {
-		if d.rule.Admin {
-			return d
-		}
-	}
-	return nil
-}
-
 // example returns a command that shows the config of one of these hosts; "" where there
 // is no admin listener, where a caller is believed, or none has a config.
 func (a greeter) example(macs []string) string {
-	admin := a.adminListener()
+	admin := a.listeners.admin()
 	if admin == nil {
 		return ""
 	}

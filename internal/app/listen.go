@@ -67,6 +67,45 @@ type httpListener struct {
 	server   *http.Server
 }
 
+// listeners are those of the server.
+type listeners []*httpListener
+
+// admin returns the admin listener; nil without one.
+func (l listeners) admin() *httpListener {
+	for _, d := range l {
+		if d.rule.Admin {
+			return d
+		}
+	}
+	return nil
+}
+
+// names returns the address of the HTTPS listener, unless it is every address of this
+// machine. An address such as 127.0.0.2 is one of no interface.
+func (l listeners) names() (names []string) {
+	for _, d := range l {
+		if d.name != "https" {
+			continue
+		}
+		if at, err := netip.ParseAddrPort(d.listener.Addr().String()); err == nil && !at.Addr().IsUnspecified() {
+			names = append(names, at.Addr().WithZone("").String())
+		}
+	}
+	return names
+}
+
+// kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
+// else plain HTTP from this machine.
+func (l listeners) kubeconfigServer() string {
+	server := ""
+	for _, d := range l {
+		if d.name == "http" || d.name == "https" {
+			server = localURL(d.name, d.listener.Addr())
+		}
+	}
+	return server
+}
+
 // openListeners opens the listeners, and makes the credentials, which contain the address.
 func (a builder) openListeners() error {
 	s := a.settings
@@ -98,8 +137,8 @@ func (a builder) openListeners() error {
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
 		DataDir: s.Store.DataDir, PKIDir: s.Store.PKIDir, CertFile: s.Listeners.TLSCert, KeyFile: s.Listeners.TLSKey,
-		Server: a.kubeconfigServer(), Names: slices.Concat(a.listenNames(), s.Listeners.TLSSANs, s.httpsNames()),
-		Logger: a.log,
+		Server: a.listeners.kubeconfigServer(), Logger: a.log,
+		Names: slices.Concat(a.listeners.names(), s.Listeners.TLSSANs, s.httpsNames()),
 	})
 	if err != nil {
 		return err
@@ -121,32 +160,6 @@ func (a builder) openListeners() error {
 	}
 	a.sharing, err = newSharing(a.App)
 	return err
-}
-
-// listenNames returns the address of the HTTPS listener, unless it is every address of this
-// machine. An address such as 127.0.0.2 is one of no interface.
-func (a *App) listenNames() (names []string) {
-	for _, d := range a.listeners {
-		if d.name != "https" {
-			continue
-		}
-		if at, err := netip.ParseAddrPort(d.listener.Addr().String()); err == nil && !at.Addr().IsUnspecified() {
-			names = append(names, at.Addr().WithZone("").String())
-		}
-	}
-	return names
-}
-
-// kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
-// else plain HTTP from this machine.
-func (a *App) kubeconfigServer() string {
-	server := ""
-	for _, d := range a.listeners {
-		if d.name == "http" || d.name == "https" {
-			server = localURL(d.name, d.listener.Addr())
-		}
-	}
-	return server
 }
 
 // openListener listens on the address of a flag. openListeners sets the certificate of HTTPS.

@@ -50,8 +50,8 @@ func TestCertificateCoversTheListenAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		a := App{listeners: []*httpListener{{name: "http", listener: l}, {name: "https", listener: l}}}
-		if got := a.listenNames(); !slices.Equal(got, want) {
+		all := listeners{{name: "http", listener: l}, {name: "https", listener: l}}
+		if got := all.names(); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", listen, got, want)
 		}
 	}

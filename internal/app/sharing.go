@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"glowplug/internal/backend"
 	"glowplug/internal/credentials"
 )
 
@@ -16,8 +18,11 @@ const shareInterval = 2 * time.Second
 
 // sharing lets the servers of an external store accept each other's admin tokens.
 type sharing struct {
-	*App
-	server string // the id of this server
+	backend *backend.Backend
+	creds   *credentials.Credentials
+	log     *slog.Logger
+	recheck func() // the callers, after other tokens are valid
+	server  string // the id of this server
 
 	mu      sync.Mutex
 	problem error // why a credential of the other servers is refused here; nil: it is not
@@ -29,7 +34,10 @@ func newSharing(a *App) (*sharing, error) {
 		return nil, nil
 	}
 	id, err := a.backend.Server()
-	return &sharing{App: a, server: id, problem: errors.New("the store has not been asked yet")}, err
+	return &sharing{
+		backend: a.backend, creds: a.creds, log: a.log, recheck: func() { a.api.RecheckCallers() }, server: id,
+		problem: errors.New("the store has not been asked yet"),
+	}, err
 }
 
 // run takes over the tokens of the other servers, and records the own one, until ctx ends.
@@ -43,7 +51,7 @@ func (s *sharing) share(ctx context.Context) {
 	err := s.backend.Share(ctx, func(record []byte) ([]byte, error) {
 		next, changed, err := s.creds.Merge(s.server, record)
 		if changed {
-			s.api.RecheckCallers()
+			s.recheck()
 		}
 		return next, err
 	})

@@ -42,7 +42,7 @@ func (o *OperatorOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 // Store is a store that is open for an operator, who has its data directory alone.
-type Store struct{ *Backend }
+type Store struct{ backend *Backend }
 
 // OpenStore opens the data directory and the store, whether or not they belong together.
 // It calls warn for each file or option that is not safe.
@@ -90,7 +90,7 @@ func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 	var survey *ledger.Survey
 	var err error
 	answered := func(context.Context) (bool, error) {
-		survey, err = s.keeper.Survey(ctx, s.js)
+		survey, err = s.backend.keeper.Survey(ctx, s.backend.js)
 		return err == nil || errors.As(err, new(*ledger.Mismatch)), nil
 	}
 	if wait.PollUntilContextCancel(ctx, storeRetry, true, answered) == nil {
@@ -101,13 +101,13 @@ func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 
 // unanswered is the error of a store that does not answer.
 func (s *Store) unanswered(err error) error {
-	if conn := s.js.Conn(); !conn.IsConnected() {
+	if conn := s.backend.js.Conn(); !conn.IsConnected() {
 		err = errors.New("there is no connection")
 		if last := conn.LastError(); last != nil && !errors.Is(last, nats.ErrReconnectBufExceeded) {
 			err = last
 		}
 	}
-	return fmt.Errorf("%s does not answer: %w", s.where, err)
+	return fmt.Errorf("%s does not answer: %w", s.backend.where, err)
 }
 
 // CheckAdopt returns the reason why Adopt refuses what is stored.
@@ -116,7 +116,7 @@ func (s *Store) CheckAdopt(survey *ledger.Survey) error { return survey.CheckAdo
 // CheckInit returns the reason why Init refuses what is stored: the folder of a bucket that
 // was set aside has objects, too.
 func (s *Store) CheckInit(survey *ledger.Survey) error {
-	for _, d := range s.damages {
+	for _, d := range s.backend.damages {
 		if d.Lost {
 			return &ledger.Mismatch{
 				Reason: fmt.Sprintf("this is no place for a new store: the bucket %s was set aside as %s", d.Bucket, d.Aside),
@@ -131,7 +131,7 @@ func (s *Store) CheckInit(survey *ledger.Survey) error {
 func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.keeper.Adopt(ctx, s.js, survey)
+	return s.backend.keeper.Adopt(ctx, s.backend.js, survey)
 }
 
 // CheckLoss returns the reason why AcceptLoss refuses what is stored.
@@ -141,7 +141,7 @@ func (s *Store) CheckLoss(survey *ledger.Survey) error { return survey.CheckLoss
 func (s *Store) AcceptLoss(ctx context.Context, survey *ledger.Survey) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.keeper.AcceptLoss(ctx, s.js, survey)
+	return s.backend.keeper.AcceptLoss(ctx, s.backend.js, survey)
 }
 
 // Init begins a new store where nothing is stored; see ledger.Keeper.
@@ -151,16 +151,22 @@ func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.keeper.Init(ctx, s.js, survey)
+	return s.backend.keeper.Init(ctx, s.backend.js, survey)
 }
 
 // ForgetCredentials removes what the servers of the store share; see ledger.Keeper.
 func (s *Store) ForgetCredentials(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := s.keeper.Forget(ctx, s.js)
-	if err != nil && !s.js.Conn().IsConnected() {
+	err := s.backend.keeper.Forget(ctx, s.backend.js)
+	if err != nil && !s.backend.js.Conn().IsConnected() {
 		return s.unanswered(err)
 	}
 	return err
 }
+
+// Where names the store.
+func (s *Store) Where() string { return s.backend.where }
+
+// Close closes the store and the data directory.
+func (s *Store) Close() { s.backend.Close() }
