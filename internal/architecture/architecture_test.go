@@ -76,6 +76,7 @@ var order = []string{
 	"internal/serve/listener",
 	"internal/domain/iso",
 	"internal/domain/decide",
+	"internal/domain/wording",
 	"internal/domain/impact",
 	"internal/domain/impact/impacttest",
 	"internal/store/rendering",
@@ -124,7 +125,7 @@ var impure = map[string]string{
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/encryption",
-	"internal/store/kvstore", "internal/domain/kinds", "internal/store/policy", "internal/store/objects",
+	"internal/store/kvstore", "internal/domain/kinds", "internal/domain/wording", "internal/store/policy", "internal/store/objects",
 	"internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
 	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",

@@ -5,25 +5,22 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/wording"
 )
 
 // adoption has the flags of adopt.
 type adoption struct {
-	namespace, name, image string
-	labels                 map[string]string
-	withAddress            bool
-	dryRun, output         string
+	wording.Adoption
+	dryRun, output string
 }
 
 func newAdoptCommand() *cobra.Command {
@@ -51,19 +48,19 @@ sets, or from one in spec.bootSources. A machine whose hardware address is unkno
 			if err := a.check(); err != nil {
 				return err
 			}
-			a.namespace = options.namespace()
+			a.Namespace = options.namespace()
 			return a.run(cmd, &options, args[0])
 		},
 	}
 	options.addFlags(cmd)
 	options.addNamespace(cmd, "namespace of the host")
 	flags := cmd.Flags()
-	flags.StringVar(&a.name, "name", "", "name of the host (default: that of the UnknownMachine)")
-	flags.StringVar(&a.image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: none; it boots the script "+
+	flags.StringVar(&a.Name, "name", "", "name of the host (default: that of the UnknownMachine)")
+	flags.StringVar(&a.Image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: none; it boots the script "+
 		"of its namespace, or its disk)")
-	flags.StringToStringVar(&a.labels, "label", nil, "label of the host, key=value (repeatable)")
-	flags.BoolVar(&a.withAddress, "with-address", false, "the host has the address from which the machine last asked")
-	flags.BoolVar(&a.withAddress, "ip", false, "")
+	flags.StringToStringVar(&a.Labels, "label", nil, "label of the host, key=value (repeatable)")
+	flags.BoolVar(&a.WithAddress, "with-address", false, "the host has the address from which the machine last asked")
+	flags.BoolVar(&a.WithAddress, "ip", false, "")
 	_ = flags.MarkHidden("ip") // the former name: of apply and compile, --ip is an address
 	flags.StringVar(&a.dryRun, "dry-run", dryRunNone,
 		"none; client, also without a value: send nothing; server: let the server check and write nothing")
@@ -88,24 +85,20 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 	var found v1.UnknownMachine
 	err = options.do(cmd.Context(), client.Request{Resource: "unknownmachines", Name: machine}, &found)
 	if client.Code(err) == http.StatusNotFound {
-		return withHint(fmt.Errorf("there is no UnknownMachine %s", machine),
-			"kubectl get um lists the machines that asked and are unknown; "+
-				"the server removes one when a BareMetalHost has its MAC, or has its address and no MAC; "+
-				"if its name is an address, also when the machine asks with its MAC, or as a known host")
+		return wording.NoMachine(machine)
 	}
 	if err != nil {
 		return err
 	}
-	why, err := a.whyNoUUID(cmd.Context(), options, &found)
+	note, err := a.noUUID(cmd.Context(), options, &found)
 	if err != nil {
 		return err
 	}
-	if why != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: the host gets no systemUUID: the machine reports %s, and %s\n",
-			found.Status.SystemUUID, why)
+	if note != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 		found.Status.SystemUUID = ""
 	}
-	host, err := a.host(&found)
+	host, err := a.Host(&found)
 	if err != nil {
 		return err
 	}
@@ -113,7 +106,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		dryRunNone: "created", dryRunClient: "created (dry run)", dryRunServer: "created (server dry run)",
 	}[a.dryRun]
 	if a.dryRun != dryRunClient {
-		request := client.Request{Method: http.MethodPost, Resource: "baremetalhosts", Namespace: a.namespace, Body: host,
+		request := client.Request{Method: http.MethodPost, Resource: "baremetalhosts", Namespace: a.Namespace, Body: host,
 			Query: url.Values{"fieldManager": {"glowplug-adopt"}, "fieldValidation": {"Strict"}}}
 		if a.dryRun == dryRunServer {
 			request.Query.Set("dryRun", "All")
@@ -125,9 +118,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		header, err := c.Do(cmd.Context(), &request, host)
 		err = remedied(err)
 		if client.Code(err) == http.StatusConflict {
-			return withHint(
-				fmt.Errorf("the BareMetalHost %s/%s exists already, and was not changed", host.Namespace, host.Name),
-				"choose another --name, or add the address with kubectl edit bmh "+host.Name+" -n "+host.Namespace)
+			return wording.HostExists(host)
 		}
 		if err != nil {
 			return err
@@ -157,26 +148,6 @@ func unknownName(arg string) (string, error) {
 		return "", usagef("the name of the UnknownMachine is empty: want um/NAME, as kubectl get um lists them")
 	}
 	return strings.ToLower(strings.ReplaceAll(name, ":", "-")), nil
-}
-
-// host returns the host that a machine becomes.
-func (a *adoption) host(machine *v1.UnknownMachine) (*v1.BareMetalHost, error) {
-	status := &machine.Status
-	host := &v1.BareMetalHost{
-		TypeMeta: metav1.TypeMeta{Kind: "BareMetalHost", APIVersion: v1.SchemeGroupVersion.String()},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: a.namespace, Name: cmp.Or(a.name, machine.Name), Labels: maps.Clone(a.labels),
-		},
-		Spec: v1.BareMetalHostSpec{BootMACAddress: status.MAC, SystemUUID: status.SystemUUID, Image: a.image},
-	}
-	if a.withAddress && len(status.Addresses) > 0 {
-		host.Spec.IP = status.Addresses[0]
-	}
-	if host.Spec.BootMACAddress == "" && host.Spec.IP == "" {
-		return nil, withHint(fmt.Errorf("the hardware address of the machine %s is unknown", machine.Name),
-			"--with-address makes a host with the address from which it asked")
-	}
-	return host, nil
 }
 
 // writeObject prints an object as it is written in a manifest.

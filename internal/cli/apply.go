@@ -22,6 +22,7 @@ import (
 	"glowplug/internal/client"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/manifest"
 )
 
@@ -168,7 +169,7 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 	case alone:
 		return failure
 	}
-	return fmt.Errorf("errors in %s of %d", count(failed, "object", "objects"), len(docs))
+	return fmt.Errorf("errors in %s of %d", wording.Count(failed, "object", "objects"), len(docs))
 }
 
 // one applies an object. A config whose error or warning may end is judged later.
@@ -299,7 +300,7 @@ func verdictOf(object *unstructured.Unstructured) verdict {
 		}, true, true}
 	case status.Hosts != nil && status.Hosts.Failed > 0:
 		return verdict{&failure{
-			predicate: "fails for " + count(int(status.Hosts.Failed), "host", "hosts"),
+			predicate: "fails for " + wording.Count(int(status.Hosts.Failed), "host", "hosts"),
 			hint:      "its status.hosts.failures has the reasons",
 		}, true, false}
 	}

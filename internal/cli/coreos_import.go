@@ -16,6 +16,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/wording"
 )
 
 // streamReleases is the resource of the releases.
@@ -139,6 +140,6 @@ func (i *importer) report(w io.Writer, doc *coreos.Document, done string) error 
 	}
 	_, err := fmt.Fprintf(w, "streamrelease/%s %s\nstream %s, release %s: %s, %s\n", i.name(), done, i.spec.Stream,
 		i.spec.Release,
-		count(len(architectures), "architecture", "architectures"), count(images, "image", "images"))
+		wording.Count(len(architectures), "architecture", "architectures"), wording.Count(images, "image", "images"))
 	return err
 }

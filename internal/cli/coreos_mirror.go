@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/image/download"
 )
 
@@ -180,7 +181,7 @@ func (m *mirror) rewrite(base string) error {
 
 func (m *mirror) report(w io.Writer, base string) error {
 	_, err := fmt.Fprintf(w, "%s of stream %s in %s: %d downloaded, %d there already, all verified\n",
-		count(len(m.plan), "file", "files"), m.stream, m.dir, m.fetched, len(m.plan)-m.fetched)
+		wording.Count(len(m.plan), "file", "files"), m.stream, m.dir, m.fetched, len(m.plan)-m.fetched)
 	if err == nil && base != "" {
 		_, err = fmt.Fprintf(w, "metadata: %s\n", filepath.Join(m.dir, m.stream+".json"))
 	}

@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/offline"
 )
 
@@ -120,7 +121,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 	if e.output != outputText {
 		err = writeOutput(cmd.OutOrStdout(), e.output, answer)
 	} else {
-		err = writeExplanationText(cmd.OutOrStdout(), answer)
+		_, err = io.WriteString(cmd.OutOrStdout(), wording.ExplanationText(answer))
 	}
 	if err != nil {
 		return err

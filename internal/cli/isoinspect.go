@@ -10,6 +10,7 @@ import (
 
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/domain/wording"
 )
 
 // inspection is the answer of iso inspect.
@@ -76,7 +77,7 @@ func (f *inspection) writeText(out io.Writer) error {
 	row("volume", f.VolumeID)
 	row("distro", f.Distro)
 	row("architecture", f.Architectures...)
-	row("size", report.Size(f.Size)+" in "+count(f.Files, "file", "files"))
+	row("size", report.Size(f.Size)+" in "+wording.Count(f.Files, "file", "files"))
 	for _, b := range f.Boots {
 		where := cmp.Or(b.Path, fmt.Sprintf("partition at %d", b.Offset))
 		if b.FAT {

@@ -9,6 +9,7 @@ import (
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/domain/template"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/offline"
 )
 
@@ -31,7 +32,7 @@ func (c *checker) renderAll() error {
 			continue
 		}
 		r := &k.rendering
-		what := fmt.Sprintf("a template, rendered for %s", count(r.hosts, "host", "hosts"))
+		what := fmt.Sprintf("a template, rendered for %s", wording.Count(r.hosts, "host", "hosts"))
 		switch {
 		case r.hosts == 0 && c.broken["BareMetalHost"]:
 			what = "a template, for none of the hosts without an error in these files"
@@ -40,7 +41,7 @@ func (c *checker) renderAll() error {
 		case r.hosts == 0:
 			what = "a template, for none of the hosts in these files"
 		case r.failing > 0:
-			what = fmt.Sprintf("a template, rendered for %d of %s", r.hosts-r.failing, count(r.hosts, "host", "hosts"))
+			what = fmt.Sprintf("a template, rendered for %d of %s", r.hosts-r.failing, wording.Count(r.hosts, "host", "hosts"))
 		}
 		if _, err := fmt.Fprintf(c.stdout, "%s: %s\n", k.doc.String(), what); err != nil {
 			return err
@@ -148,6 +149,6 @@ func hostOf(file string) (*model.Host, error) {
 	if len(hosts) == 0 && len(problems) > 0 {
 		return nil, problems[0]
 	}
-	return nil, withHint(fmt.Errorf("--host: %s has %s", file, count(len(hosts), "BareMetalHost", "BareMetalHosts")),
+	return nil, withHint(fmt.Errorf("--host: %s has %s", file, wording.Count(len(hosts), "BareMetalHost", "BareMetalHosts")),
 		"give it a file with the one host to render the template for")
 }

@@ -16,6 +16,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/credentials"
+	"glowplug/internal/domain/wording"
 )
 
 const tokensResource = "tokens"
@@ -53,7 +54,11 @@ func newTokenList() *cobra.Command {
 				return writeOutput(cmd.OutOrStdout(), output, &list)
 			}
 			if len(list.Items) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "there are no tokens"+prefixed(" in the namespace ", request.Namespace))
+				where := ""
+				if request.Namespace != "" {
+					where = " in the namespace " + request.Namespace
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), "there are no tokens"+where)
 				return nil
 			}
 			now := time.Now()
@@ -88,7 +93,7 @@ func lastUse(token *v1.Token, now time.Time) string {
 	if token.Status.LastUsedTime == nil {
 		return "never"
 	}
-	return ago(token.Status.LastUsedTime, now)
+	return wording.Ago(token.Status.LastUsedTime, now)
 }
 
 func newTokenRevoke() *cobra.Command {

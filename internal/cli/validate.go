@@ -13,6 +13,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/offline"
 )
 
@@ -88,8 +89,8 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 					"manifests end in .yaml, .yml or .json, configs in .bu, .butane, .ign or .ks; an empty file has no object")
 			}
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s checked: %s, %s\n",
-				count(c.objects, "config or object", "configs and objects"), count(len(files), "file", "files"),
-				count(c.errors, "error", "errors"), count(c.warnings, "warning", "warnings")); err != nil {
+				wording.Count(c.objects, "config or object", "configs and objects"), wording.Count(len(files), "file", "files"),
+				wording.Count(c.errors, "error", "errors"), wording.Count(c.warnings, "warning", "warnings")); err != nil {
 				return err
 			}
 			if c.errors > 0 {
@@ -103,13 +104,6 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 	cmd.Flags().BoolVar(&plans, "plan", false, "plan each Ignition config on the disks of --disks or --blank")
 	disks.addFlags(cmd.Flags())
 	return cmd
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // manifestFiles are the extensions of files with objects.

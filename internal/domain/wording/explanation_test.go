@@ -1,4 +1,4 @@
-package cli
+package wording
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 // TestExplanationText compares the text of explanations with golden files; with
 // UPDATE_GOLDEN=1 it writes them.
 func TestExplanationText(t *testing.T) {
-	explanations, err := filepath.Glob("../domain/decide/testdata/explain/*.json")
+	explanations, err := filepath.Glob("../decide/testdata/explain/*.json")
 	if err != nil || len(explanations) == 0 {
 		t.Fatal("there are no explanations", err)
 	}
@@ -27,7 +27,7 @@ func TestExplanationText(t *testing.T) {
 		if err := json.Unmarshal(data, &e); err != nil {
 			t.Fatal(file, err)
 		}
-		got := textOf(t, &e)
+		got := ExplanationText(&e)
 		golden := filepath.Join("testdata", "explain", strings.TrimSuffix(filepath.Base(file), ".json")+".txt")
 		if os.Getenv("UPDATE_GOLDEN") == "1" {
 			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -44,17 +44,8 @@ func TestExplanationText(t *testing.T) {
 	}
 }
 
-func textOf(t *testing.T, e *decide.Explanation) string {
-	t.Helper()
-	var text strings.Builder
-	if err := writeExplanationText(&text, e); err != nil {
-		t.Fatal(err)
-	}
-	return text.String()
-}
-
 func TestExplanationTextOfLayersAndImages(t *testing.T) {
-	got := textOf(t, &decide.Explanation{
+	got := ExplanationText(&decide.Explanation{
 		Boot: &decide.ExplainedBoot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
 			Skew: "host g10/a boots image g10/old"},
 		Winner: &decide.Winner{

@@ -1,53 +1,48 @@
-package cli
+package wording
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"glowplug/internal/domain/decide"
 )
 
-// explanationText is the text of an explanation: lines with a name and a sentence.
-type explanationText struct{ strings.Builder }
-
-// line adds a line of the parts that are not empty, if there is one.
-func (t *explanationText) line(name string, parts ...string) {
-	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-	if len(parts) > 0 {
-		fmt.Fprintf(t, "%-10s %s\n", name+":", strings.Join(parts, ", "))
-	}
-}
-
-// writeExplanationText writes an explanation as text: the client, its facts, the answer,
-// and a table of all candidates.
-func writeExplanationText(w io.Writer, e *decide.Explanation) error {
-	t := &explanationText{}
+// Explanation returns an explanation as lines: who asks, the facts, what is booted, and the answer.
+func Explanation(e *decide.Explanation) []Line {
+	var t lines
 	t.client(e)
 	t.facts(&e.Facts)
 	t.boot(e.Boot)
 	t.winner(e.Winner)
-	t.line("answer", whoAsks(e.As)+answerText(e))
-	t.line("plain HTTP", prefixed("a request over plain HTTP gets ", e.PlainHTTP))
+	t.add("answer", whoAsks(e.As)+answerText(e))
+	t.add("plain HTTP", prefixed("a request over plain HTTP gets ", e.PlainHTTP))
 	for _, o := range e.Others {
-		t.line("otherwise", o.Client+otherText(&o.Answer))
+		t.add("otherwise", o.Client+otherText(&o.Answer))
 	}
 	for _, n := range e.Notices {
 		message := n.Message
 		if e.DependsOnAddress && n.Reason == decide.ReasonNoConfig {
 			message = unlessForAddress + ", " + message
 		}
-		t.line("event", strings.TrimSpace(n.Reason+" "+n.Host)+": "+message)
+		t.add("event", strings.TrimSpace(n.Reason+" "+n.Host)+": "+message)
 	}
-	writeOrigins(&t.Builder, e.Winner)
-	writeCandidates(&t.Builder, e.Candidates)
-	_, err := io.WriteString(w, t.String())
-	return err
+	return t
+}
+
+// ExplanationText returns an explanation as a text, with a table of the origins of the config's entries and one of all
+// candidates.
+func ExplanationText(e *decide.Explanation) string {
+	var b strings.Builder
+	for _, line := range Explanation(e) {
+		fmt.Fprintf(&b, "%-10s %s\n", line.Name+":", line.Text)
+	}
+	writeOrigins(&b, e.Winner)
+	writeCandidates(&b, e.Candidates)
+	return b.String()
 }
 
 // whoAsks is the subject of the answer.
@@ -87,7 +82,7 @@ var foundBy = map[string]string{
 }
 
 // client adds who asks, with which headers, and which host that is.
-func (t *explanationText) client(e *decide.Explanation) {
+func (t *lines) client(e *decide.Explanation) {
 	c := &e.Client
 	who := whoAsks(e.As) + " asks"
 	switch {
@@ -102,13 +97,13 @@ func (t *explanationText) client(e *decide.Explanation) {
 	case !c.Believed:
 		who += " from an unknown address (--from names it)"
 	}
-	t.line("client", who, prefixed("and claims a hardware address that is none of Ethernet: ", c.OtherMAC))
+	t.add("client", who, prefixed("and claims a hardware address that is none of Ethernet: ", c.OtherMAC))
 	if c.Headers != "" {
-		t.line("headers", "they are those of "+c.Headers)
+		t.add("headers", "they are those of "+c.Headers)
 	} else {
-		t.line("headers", prefixed("the client sends Accept: ", c.Accept), prefixed("the client sends User-Agent: ", c.UserAgent))
+		t.add("headers", prefixed("the client sends Accept: ", c.Accept), prefixed("the client sends User-Agent: ", c.UserAgent))
 	}
-	t.line("identity", e.Identity)
+	t.add("identity", e.Identity)
 	switch {
 	case e.Host != "":
 		found := e.Host + " is found by " + cmp.Or(foundBy[e.FoundBy], e.FoundBy)
@@ -118,35 +113,35 @@ func (t *explanationText) client(e *decide.Explanation) {
 		if e.Named != "" && e.Named != e.Host {
 			found += "; this request does not identify " + e.Named
 		}
-		t.line("host", found)
+		t.add("host", found)
 	case e.Named != "":
-		t.line("host", "none is found; this request does not identify "+e.Named)
+		t.add("host", "none is found; this request does not identify "+e.Named)
 	default:
-		t.line("host", "none is found")
+		t.add("host", "none is found")
 	}
 }
 
 // facts adds the facts with which configs are matched.
-func (t *explanationText) facts(f *decide.Facts) {
-	t.line("mac", f.MACs...)
-	t.line("ip", f.IPs...)
-	t.line("hostname", f.Hostnames...)
+func (t *lines) facts(f *decide.Facts) {
+	t.add("mac", f.MACs...)
+	t.add("ip", f.IPs...)
+	t.add("hostname", f.Hostnames...)
 	var labels []string
 	for _, k := range slices.Sorted(maps.Keys(f.Labels)) {
 		labels = append(labels, k+"="+f.Labels[k])
 	}
-	t.line("labels", labels...)
-	t.line("role", f.Role)
-	t.line("island", prefixed("the namespace "+f.Namespace+" is an island, since ", f.Island))
-	t.line("image", prefixed("the host's image names the config ", f.ImageConfig))
+	t.add("labels", labels...)
+	t.add("role", f.Role)
+	t.add("island", prefixed("the namespace "+f.Namespace+" is an island, since ", f.Island))
+	t.add("image", prefixed("the host's image names the config ", f.ImageConfig))
 }
 
 // boot adds what the host boots.
-func (t *explanationText) boot(b *decide.ExplainedBoot) {
+func (t *lines) boot(b *decide.ExplainedBoot) {
 	if b == nil {
 		return
 	}
-	t.line("state", prefixed("the host is ", b.State))
+	t.add("state", prefixed("the host is ", b.State))
 	what := b.ScriptName()
 	switch {
 	case b.Local:
@@ -155,16 +150,16 @@ func (t *explanationText) boot(b *decide.ExplainedBoot) {
 		what = "image " + b.Image + when(b.Script, " by "+b.ScriptName())
 	}
 	if b.Error != "" {
-		t.line("boots", "the boot script fails: "+b.Error)
+		t.add("boots", "the boot script fails: "+b.Error)
 	} else {
-		t.line("boots", "the host boots "+what+prefixed(": ", b.Reason))
+		t.add("boots", "the host boots "+what+prefixed(": ", b.Reason))
 	}
-	t.line("release", prefixed("the image has release ", b.Release))
-	t.line("reads", prefixed("the image reads Ignition spec up to ", b.MaxIgnition))
-	t.line("arguments", argumentTexts(b.Arguments)...)
-	t.line("token", when(b.Token, "the machine needs the token that its boot script has"))
-	t.line("warning", b.Skew)
-	t.line("warning", b.NoConfig)
+	t.add("release", prefixed("the image has release ", b.Release))
+	t.add("reads", prefixed("the image reads Ignition spec up to ", b.MaxIgnition))
+	t.add("arguments", argumentTexts(b.Arguments)...)
+	t.add("token", when(b.Token, "the machine needs the token that its boot script has"))
+	t.add("warning", b.Skew)
+	t.add("warning", b.NoConfig)
 }
 
 // argumentTexts returns kernel arguments with their origins.
@@ -176,7 +171,7 @@ func argumentTexts(arguments []decide.ExplainedArgument) (texts []string) {
 }
 
 // winner adds the config that was chosen.
-func (t *explanationText) winner(w *decide.Winner) {
+func (t *lines) winner(w *decide.Winner) {
 	if w == nil {
 		return
 	}
@@ -184,11 +179,11 @@ func (t *explanationText) winner(w *decide.Winner) {
 	if w.Template {
 		cause = "the template gives none for this host now"
 	}
-	t.line("winner", w.Config+" wins by "+w.Tier, rendered(w), prefixed("spec ", w.IgnitionVersion),
+	t.add("winner", w.Config+" wins by "+w.Tier, rendered(w), prefixed("spec ", w.IgnitionVersion),
 		prefixed("given as spec ", w.Served), w.Hash,
 		when(w.Stale, "stale: an older result is served, since "+cause))
 	for _, layer := range w.Layers {
-		t.line("layer", layerText(layer))
+		t.add("layer", layerText(layer))
 	}
 }
 
@@ -236,28 +231,4 @@ func writeCandidates(b *strings.Builder, candidates []decide.Candidate) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Config, c.Type, cmp.Or(c.Tier, "-"), c.Outcome, c.Reason)
 	}
 	_ = t.Flush()
-}
-
-// printable replaces what is not text on one line in a name.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return '\uFFFD'
-	}, s)
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
-}
-
-func when(cond bool, s string) string {
-	if cond {
-		return s
-	}
-	return ""
 }

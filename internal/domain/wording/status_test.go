@@ -1,4 +1,4 @@
-package cli
+package wording
 
 import (
 	"strings"
@@ -16,15 +16,7 @@ import (
 func TestHostStatusText(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	at := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-ago)} }
-	text := func(s *hostStatus) string {
-		t.Helper()
-		var b strings.Builder
-		if err := s.write(&b, now); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	quiet := &hostStatus{
+	quiet := &Status{
 		Host: "rack/a", State: "Provisioned", LastSeen: at(2 * time.Hour), LastBoot: at(3 * time.Hour), BootCount: 2,
 		Boots: &decide.ExplainedBoot{Local: true, Reason: "it is provisioned"},
 		Gets: &decide.Winner{
@@ -33,7 +25,7 @@ func TestHostStatusText(t *testing.T) {
 		Answer: 200, LastConfig: "rack/worker", LastConfigHash: "sha256:" + strings.Repeat("ab", 32), Disks: 2,
 		Inspected: at(time.Hour), Plan: plan.Safe,
 	}
-	if got := text(quiet); got != `host:       rack/a
+	if got := quiet.Text(now); got != `host:       rack/a
 state:      Provisioned, last seen 120m ago
 booted:     2 times, last 3h ago
 boots now:  its disk: it is provisioned
@@ -46,7 +38,7 @@ Nothing needs attention.
 ` {
 		t.Errorf("got\n%s", got)
 	}
-	loud := statusOf(&v1.BareMetalHost{
+	loud := StatusOf(&v1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "rack"},
 		Status: v1.BareMetalHostStatus{State: v1.StateError, LastConfig: "rack/old", LastConfigHash: "sha256:11", Conditions: []metav1.Condition{
 			{Type: v1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Shared", Message: "repeats"},
@@ -55,7 +47,7 @@ Nothing needs attention.
 		}},
 	})
 	loud.Answer, loud.Changed = 404, true
-	got := text(loud)
+	got := loud.Text(now)
 	for _, want := range []string{
 		"state:      Error\n", "boots now:  nothing\n", "gets now:   no config (404)\n",
 		"got last:   rack/old, 11: it would get other bytes now\n", "disks:      unknown: the machine has not reported its hardware\n",
@@ -76,38 +68,39 @@ Nothing needs attention.
 // alarm does.
 func TestStatusOfPastRequests(t *testing.T) {
 	now := time.Now()
+	message := "m"
 	event := func(reason string, age time.Duration) v1.Event {
-		return v1.Event{Reason: reason, LastTimestamp: metav1.NewTime(now.Add(-age)), Message: "m"}
+		return v1.Event{Reason: reason, LastTimestamp: metav1.NewTime(now.Add(-age)), Message: message}
 	}
-	s := &hostStatus{Host: "rack/a"}
+	s := &Status{Host: "rack/a"}
 	s.Attention = []string{"ConfigReadable is False (IgnitionStops): it stops"}
 	mended := event("ImageUnavailable", 2*time.Minute)
 	told := event("IgnitionStops", time.Minute)
 	mended.Message, told.Message = "of before", "it stops"
-	s.addEvents([]v1.Event{
-		event(decide.ReasonClaimRefused, time.Minute), told, event(decide.ReasonImageUnavailable, 30*time.Second),
-		mended, event(decide.ReasonClaimRefused, 23*time.Minute), event(decide.ReasonNeighborMismatch, 23*time.Minute),
-		event("DownloadFailed", time.Hour),
-	}, []metav1.Condition{{
+	conditions := []metav1.Condition{{
 		Type: v1.ConditionImageReady, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
-	}}, now)
-	var b strings.Builder
-	if err := s.write(&b, now); err != nil {
-		t.Fatal(err)
-	}
+	}}
+	s.Warn([]v1.Event{
+		event(decide.ReasonClaimRefused, time.Minute), told, event(decide.ReasonImageUnavailable, 30*time.Second), mended,
+	}, conditions, now)
+	message = "n"
+	s.Warn([]v1.Event{
+		event(decide.ReasonClaimRefused, 23*time.Minute), event(decide.ReasonNeighborMismatch, 23*time.Minute),
+		event("DownloadFailed", time.Hour),
+	}, conditions, now)
 	want := `
 Needs attention:
 - ConfigReadable is False (IgnitionStops): it stops
-- event ClaimRefused, 60s ago: m
 - event ImageUnavailable, 30s ago: m
-- event NeighborMismatch, 23m ago: m
-- event DownloadFailed, 60m ago: m
+- event ClaimRefused, 60s ago: m
+- event NeighborMismatch, 23m ago: n
+- event DownloadFailed, 60m ago: n
 
 Earlier warnings:
 - event ImageUnavailable, 2m ago: of before
-- event ClaimRefused, 23m ago: m
+- event ClaimRefused, 23m ago: n
 `
-	if got := b.String(); !strings.HasSuffix(got, want) {
+	if got := s.Text(now); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
