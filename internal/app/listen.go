@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 
 	"glowplug/internal/credentials"
@@ -177,8 +176,10 @@ func (a builder) openListener(name, flag, address string, rule api.Listener) err
 	if rule.Admin {
 		l = listener.Users(l)
 	}
-	l = listener.PerSource(l, a.settings.Limits.MaxConnectionsPerSource, a.rates, a.source, a.refusedSource(name))
-	l = listener.Unstalled(netutil.LimitListener(l, a.settings.Limits.MaxConnections))
+	l = listener.Unstalled(listener.Bounded(l, listener.Bounds{
+		Open: a.settings.Limits.MaxConnections, PerSource: a.settings.Limits.MaxConnectionsPerSource, Rates: a.rates,
+		Source: a.source, Refused: a.refusedSource(name),
+	}))
 	d := &httpListener{name: name, rule: rule, listener: l}
 	d.server = &http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,

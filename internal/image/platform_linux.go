@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -23,6 +24,11 @@ func stateOf(f *os.File) (id identity, links uint64, err error) {
 		return identity{}, 0, err
 	}
 	return identity{stat.Ino, stat.Size, stat.Mtim.Nano(), stat.Ctim.Nano()}, uint64(stat.Nlink), nil
+}
+
+// Reopen opens an open file once more, wherever its name is now: the new handle has a position of its own.
+func Reopen(f *os.File) (*os.File, error) {
+	return os.Open("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 }
 
 // FreeSpace returns the bytes that may still be written below dir.

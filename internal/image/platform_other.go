@@ -20,6 +20,9 @@ func stateOf(f *os.File) (id identity, links uint64, err error) {
 	return identityOf(info), 1, nil
 }
 
+// Reopen fails: it needs Linux.
+func Reopen(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+
 // FreeSpace is not known here: a disk that is full shows when it is written to.
 func FreeSpace(string) (uint64, error) { return math.MaxUint64, nil }
 

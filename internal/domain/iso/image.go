@@ -198,6 +198,17 @@ func (f File) Reader(r io.ReaderAt) *io.SectionReader {
 	return io.NewSectionReader(&pieces{r, f.Extents}, 0, f.Size)
 }
 
+// At returns where the image has the byte at off of the file, and how many of the n bytes from there are together.
+func (f File) At(off, n int64) (at, together int64) {
+	for _, e := range f.Extents {
+		if off < e.Len {
+			return e.Off + off, min(n, e.Len-off)
+		}
+		off -= e.Len
+	}
+	return 0, 0
+}
+
 // pieces joins the extents of a file.
 type pieces struct {
 	r       io.ReaderAt

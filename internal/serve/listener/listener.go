@@ -5,6 +5,7 @@
 package listener
 
 import (
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -30,71 +31,97 @@ func (l wrapper) Accept() (net.Conn, error) {
 	return l.wrap(conn), nil
 }
 
-// PerSource makes a listener that has so many connections of one source open, 0 for any number, and
-// accepts them at the rate of rates at most, which may be nil. Others are closed at once, and refused is
-// called. Source returns the source of a connection by its remote address; "" is not bounded.
-func PerSource(
-	l net.Listener, most int, rates *Rates, source func(net.Addr) string, refused func(source string),
-) net.Listener {
-	return &sourceListener{
-		Listener: l, most: most, rates: rates, source: source, refused: refused, open: limit.Counts[string]{},
+// Bounds are those of the connections of a listener.
+type Bounds struct {
+	// Open is how many connections are open at most: the next one is accepted when one is closed.
+	Open int
+	// PerSource is how many of one source are open at most, 0 for any number, and Rates, which may be nil, has the rate
+	// at which they are accepted. Others are closed at once, and Refused is called.
+	PerSource int
+	Rates     *Rates
+	Refused   func(source string)
+	// Source returns the source of a connection by its remote address; "" is not bounded.
+	Source func(net.Addr) string
+}
+
+// Bounded makes a listener whose connections are bounded.
+func Bounded(l net.Listener, b Bounds) net.Listener {
+	return &boundedListener{
+		Listener: l, Bounds: b, room: make(chan struct{}, b.Open), closed: make(chan struct{}), open: limit.Counts[string]{},
 	}
 }
 
-type sourceListener struct {
+type boundedListener struct {
 	net.Listener
-	most    int
-	rates   *Rates
-	source  func(net.Addr) string
-	refused func(string)
+	Bounds
+	room   chan struct{} // has an element for each connection
+	closed chan struct{}
+	close  sync.Once
 
 	mu   sync.Mutex
 	open limit.Counts[string] // connections by source
 }
 
-// Accept waits for a connection of a source that is within its bounds.
-func (l *sourceListener) Accept() (net.Conn, error) {
+// Close ends Accept.
+func (l *boundedListener) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// Accept waits for room, and for a connection of a source that is within its bounds.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	select {
+	case l.room <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
+			<-l.room
 			return nil, err
 		}
-		source := l.source(conn.RemoteAddr())
-		if source == "" {
-			return conn, nil
-		}
-		if l.rates.connects(source) && l.acquire(source) {
-			return &sourceConn{Conn: conn, release: sync.OnceFunc(func() { l.release(source) })}, nil
+		source := l.Source(conn.RemoteAddr())
+		if source == "" || l.Rates.connects(source) && l.acquire(source) {
+			return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { l.release(source) })}, nil
 		}
 		conn.Close()
-		l.refused(source)
+		l.Refused(source)
 	}
 }
 
-func (l *sourceListener) acquire(source string) bool {
+func (l *boundedListener) acquire(source string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.most > 0 && l.open[source] >= l.most {
+	if l.PerSource > 0 && l.open[source] >= l.PerSource {
 		return false
 	}
 	l.open.Add(source, 1)
 	return true
 }
 
-func (l *sourceListener) release(source string) {
+func (l *boundedListener) release(source string) {
+	<-l.room
+	if source == "" {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.Add(source, -1)
 }
 
-// sourceConn is counted until it is closed.
-type sourceConn struct {
+// boundedConn is counted until it is closed.
+type boundedConn struct {
 	net.Conn
 	release func()
 }
 
+// ReadFrom writes what r has. Each connection of this package has it, so that a file reaches that of the kernel, which
+// sends it.
+func (c *boundedConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
+
 // Close closes the connection.
-func (c *sourceConn) Close() error {
+func (c *boundedConn) Close() error {
 	err := c.Conn.Close()
 	c.release()
 	return err
@@ -151,4 +178,28 @@ func (c stallConn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Write(p)
+}
+
+// maxPart is how much of a file a client has to take within the timeout, as of the largest config.
+const maxPart = 2 << 20
+
+// ReadFrom is Write for what r has, in parts.
+func (c stallConn) ReadFrom(r io.Reader) (n int64, err error) {
+	whole, ok := r.(*io.LimitedReader)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	for whole.N > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+			return n, err
+		}
+		part := io.LimitReader(whole.R, min(whole.N, maxPart))
+		sent, err := io.Copy(c.Conn, part)
+		n += sent
+		whole.N -= sent
+		if err != nil || sent == 0 {
+			return n, err
+		}
+	}
+	return n, nil
 }

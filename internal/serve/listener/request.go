@@ -46,6 +46,9 @@ func (c *headConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// ReadFrom writes what r has.
+func (c *headConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
+
 // heads follows the heads and bodies that a client sends over one connection.
 type heads struct {
 	over  bool   // nothing more is checked

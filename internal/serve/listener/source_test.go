@@ -17,18 +17,18 @@ func TestPerSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused atomic.Int64
-	bounded := PerSource(l, 3, nil, func(a net.Addr) string {
+	bounded := Bounded(l, Bounds{Open: 100, PerSource: 3, Source: func(a net.Addr) string {
 		host, _, _ := net.SplitHostPort(a.String())
 		if host == "127.0.0.9" {
 			return "" // not bounded
 		}
 		return host
-	}, func(source string) {
+	}, Refused: func(source string) {
 		if source != "127.0.0.2" {
 			t.Errorf("%s was refused", source)
 		}
 		refused.Add(1)
-	})
+	}})
 	server := &http.Server{Handler: answerOK}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(bounded) }()
@@ -79,7 +79,9 @@ func TestConnectionsOfASourcePerSecond(t *testing.T) {
 	}
 	refused := make(chan string, 10)
 	source := func(net.Addr) string { return "a" }
-	bounded := PerSource(l, 0, NewRates(2), source, func(source string) { refused <- source })
+	bounded := Bounded(l, Bounds{
+		Open: 100, Rates: NewRates(2), Source: source, Refused: func(source string) { refused <- source },
+	})
 	began := time.Now()
 	accepted := make(chan int)
 	go func() {
@@ -103,4 +105,40 @@ func TestConnectionsOfASourcePerSecond(t *testing.T) {
 	if n := <-accepted; n < 4 || n > most || len(refused) != 10-n {
 		t.Errorf("%d were accepted and %d refused, want 4 to %d and the rest", n, len(refused), most)
 	}
+}
+
+// TestConnectionsOfAListener: a listener has no more connections than it may, and the next one waits until one is closed.
+func TestConnectionsOfAListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounded := Bounded(l, Bounds{Open: 1, Source: func(net.Addr) string { return "" }})
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for conn, err := bounded.Accept(); err == nil; conn, err = bounded.Accept() {
+			accepted <- conn
+		}
+	}()
+	for range 2 {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	first := <-accepted
+	select {
+	case <-accepted:
+		t.Error("two connections are open")
+	case <-time.After(50 * time.Millisecond):
+	}
+	first.Close()
+	second := <-accepted
+	bounded.Close() // while Accept waits for room
+	if _, open := <-accepted; open {
+		t.Error("a connection was accepted after the end")
+	}
+	second.Close()
 }

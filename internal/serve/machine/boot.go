@@ -40,12 +40,10 @@ type Images interface {
 
 // Image is an image for one machine. Its bytes do not change until Release.
 type Image interface {
-	io.ReaderAt
-	// Size is negative where the image is several files, and no ISO.
-	Size() int64
 	// ETag names the bytes, in quotes.
 	ETag() string
-	// File returns a file of the image; ok is false where there is none.
+	// File returns a file of the image, or the image itself where path is ""; ok is false where there is none, as where
+	// the image is several files and no ISO.
 	File(path string) (content io.ReadSeeker, ok bool)
 	Release()
 }

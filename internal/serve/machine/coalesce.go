@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -40,6 +41,9 @@ func (c *coalescingConn) Write(p []byte) (int, error) {
 	*c.held = append(*c.held, p...)
 	return len(p), nil
 }
+
+// ReadFrom sends what r has, at once: writeAtOnce, which holds answers, does not call it.
+func (c *coalescingConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
 // maxHeld bounds the body that is sent in one system call, in bytes.
 const maxHeld = 64 << 10

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/image"
 )
@@ -60,17 +62,13 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 		return w.fail(res, failure)
 	}
 	defer image.Release()
-	var content io.ReadSeeker
+	content, ok := image.File(file)
 	switch {
-	case file != "":
-		if content, ok = image.File(file); !ok {
-			return w.fail(res, fault.New(fault.NoMatch, "image "+ref.String()+" has no such file"))
-		}
-	case image.Size() < 0:
+	case !ok && file != "":
+		return w.fail(res, fault.New(fault.NoMatch, "image "+ref.String()+" has no such file"))
+	case !ok:
 		return w.fail(res, fault.New(fault.NoMatch,
 			"image "+ref.String()+" is several files and no ISO; they are at /iso/"+ref.String()+"/files/"))
-	default:
-		content = io.NewSectionReader(image, 0, image.Size())
 	}
 	h := w.Header()
 	h.Set("Etag", image.ETag())
@@ -133,11 +131,18 @@ func (d *disc) ReadAt(b []byte, off int64) (int, error) {
 
 // File implements Image.
 func (d *disc) File(path string) (io.ReadSeeker, bool) {
-	file, err := d.Lookup(path)
-	if err != nil {
-		return nil, false
+	file := iso.File{Size: d.Size(), Extents: []iso.Extent{{Off: 0, Len: d.Size()}}}
+	if path != "" {
+		var err error
+		if file, err = d.Lookup(path); err != nil {
+			return nil, false
+		}
 	}
-	return file.Reader(d), true
+	return &imageContent{SectionReader: file.Reader(d), next: func(off, n int64) (iso.Segment, error) {
+		off, n = file.At(off, n)
+		d.progress.Read(off, n)
+		return d.AppendSegments(nil, off, n)[0], d.Check()
+	}}, true
 }
 
 // fileSet is an image of several files.
@@ -147,37 +152,39 @@ type fileSet struct {
 	journal image.Journal
 }
 
-// Size implements Image.
-func (s *fileSet) Size() int64 { return -1 }
-
-// ReadAt implements io.ReaderAt. Only the files of a set can be read.
-func (s *fileSet) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
-
 // File implements Image.
 func (s *fileSet) File(role string) (io.ReadSeeker, bool) {
 	file, size, ok := s.Open(role)
 	if !ok {
 		return nil, false
 	}
-	content := &firstRead{SectionReader: io.NewSectionReader(file, 0, size), record: func() {}}
+	record := func() {}
 	if s.host != nil {
 		switch role {
 		case coreos.Kernel:
-			content.record = sync.OnceFunc(func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) })
+			record = sync.OnceFunc(func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) })
 		case coreos.Initramfs:
-			content.record = sync.OnceFunc(func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) })
+			record = sync.OnceFunc(func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) })
 		}
 	}
-	return content, true
+	recorded := &recordedFile{file, record}
+	return &imageContent{
+		SectionReader: io.NewSectionReader(recorded, 0, size),
+		next: func(off, n int64) (iso.Segment, error) {
+			record()
+			return iso.Segment{Source: file, Off: off, Len: n}, nil
+		},
+	}, true
 }
 
-// firstRead is a file whose first read is recorded.
-type firstRead struct {
-	*io.SectionReader
+// recordedFile is a file whose reads are recorded.
+type recordedFile struct {
+	*os.File
 	record func()
 }
 
-func (f *firstRead) Read(b []byte) (int, error) {
+// ReadAt implements io.ReaderAt.
+func (f *recordedFile) ReadAt(b []byte, off int64) (int, error) {
 	f.record()
-	return f.SectionReader.Read(b)
+	return f.File.ReadAt(b, off)
 }

@@ -78,13 +78,15 @@ func (m *memoryImages) Open(ref model.Ref, version string, args []string, token 
 func (i *memoryImage) ETag() string { return i.etag }
 func (i *memoryImage) Release()     { i.from.released++ }
 func (i *memoryImage) File(path string) (io.ReadSeeker, bool) {
+	if path == "" {
+		return i, true
+	}
 	return strings.NewReader("content of " + path), path == "images/rootfs.img"
 }
 
 // memoryFiles is an image that is several files.
 type memoryFiles struct{ *memoryImage }
 
-func (*memoryFiles) Size() int64 { return -1 }
 func (*memoryFiles) File(role string) (io.ReadSeeker, bool) {
 	return strings.NewReader("the " + role), role == "kernel"
 }
