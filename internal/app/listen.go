@@ -173,6 +173,12 @@ func (a builder) openListener(name, flag, address string, rule api.Listener) err
 	if err != nil {
 		return err
 	}
+	a.addListener(name, l, rule)
+	return nil
+}
+
+// addListener bounds the connections of a listener, and has them served.
+func (a builder) addListener(name string, l net.Listener, rule api.Listener) {
 	if rule.Admin {
 		l = listener.Users(l)
 	}
@@ -205,7 +211,6 @@ func (a builder) openListener(name, flag, address string, rule api.Listener) err
 	}
 	a.listeners = append(a.listeners, d)
 	a.onClose(func() { _ = d.server.Close(); _ = d.listener.Close() })
-	return nil
 }
 
 // listen opens the address of a flag; a socket is for the server's own user alone.

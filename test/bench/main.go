@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
 	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
-		"layers, plan, impact, templates, arguments or iscsi")
+		"layers, plan, impact, templates, arguments, iscsi or images")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	flag.Parse()
 
@@ -87,7 +87,7 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing}, {"growth", b.growth},
 		{"boots", b.boots}, {"trust", b.trust}, {"layers", b.layers}, {"plan", b.plan}, {"impact", b.impact},
 		{"templates", b.templates},
-		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}} {
+		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}} {
 		if only != "" && only != part.name {
 			continue
 		}

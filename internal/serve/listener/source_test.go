@@ -107,7 +107,7 @@ func TestConnectionsOfASourcePerSecond(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAListener: a listener has no more connections than it may, and the next one waits until one is closed.
+// TestConnectionsOfAListener: a listener has no more connections than it may. The next one waits until one is closed.
 func TestConnectionsOfAListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

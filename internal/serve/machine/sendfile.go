@@ -19,7 +19,7 @@ const (
 	// checks of the image. checkedEnd is the end of each content, which is copied: it is checked before it is sent, so
 	// that no answer with bytes of a file that has changed is complete.
 	minSent    = 64 << 10
-	maxPart    = 8 << 20
+	maxPart    = 1 << 20
 	checkedEnd = 4 << 10
 )
 
