@@ -33,6 +33,7 @@ import (
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
@@ -228,8 +229,9 @@ func (a builder) openDecider() error {
 		Rendered: func(host model.Ref) { a.checker.Recheck(host) },
 	})
 	a.configs = config.New(config.Options{
-		Store: a.backend.Stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
+		Store: a.backend.Stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Recorder: a.events,
 		Metrics: a.controllers, Registerer: a.metrics, Logger: a.log,
+		Misread: func(version string) bool { return explain.Misread(a.decider, version) },
 	})
 	a.checker = host.NewChecker(host.CheckerOptions{
 		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.backend.Loaded,

@@ -16,6 +16,7 @@ import (
 	"glowplug/internal/app"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/wording"
@@ -70,13 +71,13 @@ With --manifests the command answers from files, before anything is applied. Wit
 	flags.StringVarP(&e.namespace, "namespace", "n", "",
 		"namespace of the host NAME (default that of the kubeconfig, or else the only one with such a host)")
 	flags.StringVar(&e.endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
-	flags.StringVar(&e.as, "as", decide.AsMachine, "machine, or believed: ask as an administrator")
+	flags.StringVar(&e.as, "as", explain.AsMachine, "machine, or believed: ask as an administrator")
 	flags.StringVar(&e.from, "from", "", "the address that the machine asks from")
 	flags.StringVar(&e.accept, "accept", "", "the client's Accept header; '*/*' is that of curl")
 	flags.StringVar(&e.agent, "user-agent", "", "the client's User-Agent header")
 	addOutput(cmd, &e.output)
 	flags.StringVar(&e.expect, "expect", "", "fail unless this config (namespace/name) wins")
-	completeChoices(cmd, "as", decide.AsMachine, decide.AsBelieved)
+	completeChoices(cmd, "as", explain.AsMachine, explain.AsBelieved)
 	completeChoices(cmd, "endpoint", decide.Ignition, decide.Kickstart)
 	return cmd
 }
@@ -87,7 +88,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	err = cmp.Or(checkChoice("endpoint", e.endpoint, decide.Ignition, decide.Kickstart),
-		checkChoice("as", e.as, decide.AsMachine, decide.AsBelieved), checkOutput(e.output))
+		checkChoice("as", e.as, explain.AsMachine, explain.AsBelieved), checkOutput(e.output))
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 		query.Set("host", e.namespace+"/"+host)
 	}
 	query.Set("namespace", e.currentNamespace())
-	answer := &decide.Explanation{}
+	answer := &explain.Explanation{}
 	if len(e.manifests) > 0 {
 		answer, err = e.offline(cmd.ErrOrStderr(), query)
 	} else {
@@ -202,8 +203,8 @@ func hostName(arg string) string {
 	return arg
 }
 
-func (e *explainer) offline(stderr io.Writer, query url.Values) (*decide.Explanation, error) {
-	inquiry, fault := decide.ParseInquiry(query.Encode())
+func (e *explainer) offline(stderr io.Writer, query url.Values) (*explain.Explanation, error) {
+	inquiry, fault := explain.ParseInquiry(query.Encode())
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)
 	}
@@ -214,7 +215,7 @@ func (e *explainer) offline(stderr io.Writer, query url.Values) (*decide.Explana
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "warning: %v\n", p)
 	}
-	answer, fault := objects.Decider().Inquire(inquiry)
+	answer, fault := explain.Inquire(objects.Decider(), inquiry)
 	if fault != nil {
 		return nil, fault
 	}
@@ -288,7 +289,7 @@ func (e *explainer) hostNames(ctx context.Context, short bool) []string {
 }
 
 // checkWinner returns an error where another config wins than the expected one.
-func checkWinner(answer *decide.Explanation, want string) error {
+func checkWinner(answer *explain.Explanation, want string) error {
 	got := "none"
 	if answer.Winner != nil {
 		got = answer.Winner.Config

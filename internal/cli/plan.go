@@ -19,6 +19,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/plan"
 )
 
@@ -269,7 +270,7 @@ func (p *planCommand) hardware(ctx context.Context) (*disk.Facts, error) {
 
 // received returns the config that a host receives.
 func (p *planCommand) received(ctx context.Context, host string) (namespace, name string, err error) {
-	answer := &decide.Explanation{}
+	answer := &explain.Explanation{}
 	query := url.Values{"host": {host}, "endpoint": {decide.Ignition}}
 	if err := p.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
 		return "", "", err

@@ -12,6 +12,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/plan"
 	"glowplug/internal/domain/wording"
 )
@@ -87,7 +88,7 @@ func (s *statusCommand) find(ctx context.Context, name string) (namespace, host 
 	if s.flagNamespace != "" {
 		return s.flagNamespace, name, nil
 	}
-	answer := &decide.Explanation{}
+	answer := &explain.Explanation{}
 	query := url.Values{"host": {name}, "namespace": {s.currentNamespace()}}
 	if err := s.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
 		return "", "", err
@@ -98,9 +99,9 @@ func (s *statusCommand) find(ctx context.Context, name string) (namespace, host 
 
 // explain asks what the machine boots and receives: an Ignition config or, without one, a kickstart.
 func (s *statusCommand) explain(ctx context.Context, status *wording.Status) error {
-	var answer *decide.Explanation
+	var answer *explain.Explanation
 	for _, endpoint := range []string{decide.Ignition, decide.Kickstart} {
-		answer = &decide.Explanation{}
+		answer = &explain.Explanation{}
 		query := url.Values{"host": {status.Host}, "endpoint": {endpoint}}
 		if err := s.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/model"
 )
@@ -15,7 +16,7 @@ type Advice struct {
 	Ref  model.Ref
 	// Lacks is the kind of an object that is missing; "": the advice is about those that are there.
 	Lacks string
-	decide.Advice
+	explain.Advice
 }
 
 // Advise calls yield for each advice about the hosts and configs. Where there are no images, or no hosts, it says
@@ -50,7 +51,7 @@ type adviser struct {
 	yield     func(Advice)
 }
 
-func (a *adviser) advise(kind string, ref model.Ref, advice ...decide.Advice) {
+func (a *adviser) advise(kind string, ref model.Ref, advice ...explain.Advice) {
 	for _, one := range advice {
 		a.yield(Advice{Kind: kind, Ref: ref, Advice: one})
 	}
@@ -79,16 +80,16 @@ func fieldOf(h *model.Host, c *model.Conflict) string {
 func (a *adviser) host(h *model.Host) {
 	const kind = "BareMetalHost"
 	for _, conflict := range a.view.Conflicts(h) {
-		a.advise(kind, h.Ref, decide.Advice{Field: fieldOf(h, &conflict), Message: conflict.String()})
+		a.advise(kind, h.Ref, explain.Advice{Field: fieldOf(h, &conflict), Message: conflict.String()})
 	}
-	a.advise(kind, h.Ref, decide.AdviseHost(a.decider, h)...)
+	a.advise(kind, h.Ref, explain.AdviseHost(a.decider, h)...)
 	if a.hasImages {
-		for _, one := range decide.AdviseImage(a.decider, a.view, h, "is not among these files") {
+		for _, one := range explain.AdviseImage(a.decider, a.view, h, "is not among these files") {
 			a.yield(Advice{kind, h.Ref, "ISCSICdrom", one})
 		}
 	}
-	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
-		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf("IgnitionConfigs %s and %s match"+
+	if served, other := explain.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
+		a.advise(kind, h.Ref, explain.Advice{Field: "metadata.name", Message: fmt.Sprintf("IgnitionConfigs %s and %s match"+
 			" this host equally: it receives the older one, or of the same second the first by name", served.Ref, other.Ref)})
 	}
 }
@@ -104,10 +105,10 @@ func (a *adviser) config(rule *match.Rule, isUnused bool) {
 	const kind = "IgnitionConfig"
 	config := rule.Config.(*model.Config)
 	if other := a.view.Tied(config); other != nil && other.Ref.Compare(config.Ref) < 0 { // all are of the same age
-		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
+		a.advise(kind, config.Ref, explain.AdviseConfig(a.view, config)...)
 	}
 	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
-		a.yield(Advice{kind, config.Ref, "BareMetalHost", decide.Advice{
+		a.yield(Advice{kind, config.Ref, "BareMetalHost", explain.Advice{
 			Field: "spec.selector", Message: "no host in these files receives this config",
 		}})
 	}

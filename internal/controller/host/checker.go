@@ -10,6 +10,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/feed"
@@ -28,7 +29,7 @@ const (
 
 // Journal writes a condition of a host.
 type Journal interface {
-	Condition(host *model.Host, c decide.Condition)
+	Condition(host *model.Host, c explain.Condition)
 }
 
 // CheckerOptions are the parts of a Checker.
@@ -195,21 +196,21 @@ func (c *Checker) reconcileAll() (requeueAfter time.Duration) {
 // check writes the conditions of a host where the stored ones differ.
 func (c *Checker) check(ctx context.Context, h *model.Host) {
 	c.checkObjects(c.opts.Inventory.View(), h)
-	if skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done()); isKnown {
-		c.reconcileCondition(h, decide.ConfigReadable(skew))
+	if skew, isKnown := explain.SkewOfStored(c.opts.Decider, h, ctx.Done()); isKnown {
+		c.reconcileCondition(h, explain.ConfigReadable(skew))
 	}
 	c.checkDisks(ctx, h)
 }
 
 // checkObjects writes the conditions that depend on stored objects alone.
 func (c *Checker) checkObjects(view model.View, h *model.Host) {
-	c.reconcileCondition(h, decide.ConfigMatched(c.opts.Decider, view, h))
-	c.reconcileCondition(h, decide.ImageReady(c.opts.Decider, view, h))
+	c.reconcileCondition(h, explain.ConfigMatched(c.opts.Decider, view, h))
+	c.reconcileCondition(h, explain.ImageReady(c.opts.Decider, view, h))
 }
 
 // reconcileCondition writes a condition if the stored one differs. It writes the same
 // condition once for each revision of the host.
-func (c *Checker) reconcileCondition(h *model.Host, condition decide.Condition) {
+func (c *Checker) reconcileCondition(h *model.Host, condition explain.Condition) {
 	key := conditionKey{h.Ref, condition.Kind}
 	before, found := c.written[key]
 	isStored := (h.Unmet&condition.Kind == 0) == condition.Met
@@ -249,11 +250,11 @@ func (c *Checker) HostWarnings(view model.View, host, old *v1.BareMetalHost) []s
 	if h == nil {
 		return sentences
 	}
-	d := c.on(view)
-	advice := slices.Concat(decide.AdviseHost(d, h), decide.AdviseImage(d, view, h, "does not exist"),
-		decide.AdviseArguments(view.Image(h.Image), host.Spec.KernelArgs))
+	d := c.opts.Decider.On(view, nil)
+	advice := slices.Concat(explain.AdviseHost(d, h), explain.AdviseImage(d, view, h, "does not exist"),
+		explain.AdviseArguments(view.Image(h.Image), host.Spec.KernelArgs))
 	if old != nil && old.Spec.Image != host.Spec.Image && changesImage(old, h) {
-		advice = append(advice, decide.AdviseImageChange(h)...)
+		advice = append(advice, explain.AdviseImageChange(h)...)
 	}
 	for _, a := range advice {
 		sentences = append(sentences, a.String())
@@ -261,15 +262,10 @@ func (c *Checker) HostWarnings(view model.View, host, old *v1.BareMetalHost) []s
 	if h.Image == (model.Ref{}) { // most hosts: the decision is not needed
 		return sentences
 	}
-	if skew := d.SkewOf(h); skew != nil {
+	if skew := explain.SkewOf(d, h); skew != nil {
 		sentences = append(sentences, skew.String())
 	}
 	return sentences
-}
-
-// on returns a decider for the objects of a view.
-func (c *Checker) on(view model.View) *decide.Decider {
-	return decide.On(c.opts.Decider, view, nil).Decider
 }
 
 // ImageWarnings returns the advice about an image that is being written, and names the hosts of a view whose config it
@@ -281,10 +277,10 @@ func (c *Checker) ImageWarnings(view model.View, cdrom *v1.ISCSICdrom, maxIgniti
 	}
 	image.MaxIgnition = maxIgnition
 	var sentences []string
-	for _, a := range decide.AdviseArguments(image, cdrom.Spec.KernelArgs) {
+	for _, a := range explain.AdviseArguments(image, cdrom.Spec.KernelArgs) {
 		sentences = append(sentences, a.String())
 	}
-	return append(sentences, warnings(c.on(view), decide.Changed{Image: image})...)
+	return append(sentences, warnings(c.opts.Decider.On(view, nil), explain.Changed{Image: image})...)
 }
 
 // ConfigWarnings returns the advice about a config that is being written, and names the hosts of a view
@@ -295,21 +291,21 @@ func (c *Checker) ConfigWarnings(view model.View, config *v1.IgnitionConfig) []s
 		return nil
 	}
 	var sentences []string
-	for _, a := range decide.AdviseConfig(view, changed) {
+	for _, a := range explain.AdviseConfig(view, changed) {
 		sentences = append(sentences, a.String())
 	}
-	d := c.on(view)
+	d := c.opts.Decider.On(view, nil)
 	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
-		changed.Demands == nil && !d.Misread(config.Compiled.IgnitionVersion) {
+		changed.Demands == nil && !explain.Misread(d, config.Compiled.IgnitionVersion) {
 		return sentences
 	}
-	return append(sentences, warnings(d, decide.Changed{Config: changed})...)
+	return append(sentences, warnings(d, explain.Changed{Config: changed})...)
 }
 
 // warnings names the first hosts that cannot read their config once an object is changed.
-func warnings(d *decide.Decider, changed decide.Changed) []string {
+func warnings(d *decide.Decider, changed explain.Changed) []string {
 	var sentences []string
-	for i, skew := range d.Skews(changed, maxNamed+1) {
+	for i, skew := range explain.Skews(d, changed, maxNamed+1) {
 		if i == maxNamed {
 			return append(sentences, "and more hosts; kubectl get bmh -A -o json shows those with the condition "+
 				v1.ConditionConfigReadable+"=False")

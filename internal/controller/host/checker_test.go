@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
@@ -25,7 +26,7 @@ type diary struct {
 	then func(host *model.Host, sentence string)
 }
 
-func (d *diary) Condition(host *model.Host, c decide.Condition) {
+func (d *diary) Condition(host *model.Host, c explain.Condition) {
 	if c.Kind != model.ConfigReadable {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/model"
 )
 
@@ -31,7 +32,7 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 		return
 	}
 	now := time.Now()
-	ready := decide.Condition{
+	ready := explain.Condition{
 		Type: v1.ConditionReady, Met: true, Reason: "Ready",
 		Message: "all conditions of this host are True; glowplug explain shows the answer to its machine",
 	}
@@ -69,8 +70,8 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 }
 
 // recognised returns whether a machine can be recognised as a host.
-func (c *Checker) recognised(host *v1.BareMetalHost) decide.Condition {
-	found := decide.Condition{Type: conditionRecognised, Met: true, Reason: conditionRecognised}
+func (c *Checker) recognised(host *v1.BareMetalHost) explain.Condition {
+	found := explain.Condition{Type: conditionRecognised, Met: true, Reason: conditionRecognised}
 	if h := model.HostFrom(host); h != nil {
 		if reason := decide.Unrecognised(c.opts.Decider, h); reason != "" {
 			found.Met, found.Reason, found.Message = false, reasonUnrecognised, reason
@@ -80,7 +81,7 @@ func (c *Checker) recognised(host *v1.BareMetalHost) decide.Condition {
 }
 
 // conditions returns the conditions of a host, which need not be stored, but Ready.
-func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
+func (c *Checker) conditions(host *v1.BareMetalHost) []explain.Condition {
 	h := model.HostFrom(host)
 	if h == nil { // another program wrote it, and machines are not served by it
 		return nil
@@ -90,25 +91,25 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
 	for _, conflict := range view.ConflictsOf(host) {
 		conflicts = append(conflicts, conflict.String())
 	}
-	readable := decide.ConfigReadable(c.opts.Decider.SkewOf(h))
+	readable := explain.ConfigReadable(explain.SkewOf(c.opts.Decider, h))
 	// The rendering of a template is not known here. Its condition is the stored one.
 	stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigReadable)
 	if config, _ := c.opts.Decider.ConfigOf(view, h); config != nil && config.Template && readable.Met &&
 		stored != nil && stored.Status == metav1.ConditionFalse {
 		readable.Met, readable.Reason, readable.Message = false, stored.Reason, stored.Message
 	}
-	matched := decide.ConfigMatched(c.opts.Decider, view, h)
+	matched := explain.ConfigMatched(c.opts.Decider, view, h)
 	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigMatched); matched.Unknown &&
-		stored != nil && stored.Status == metav1.ConditionFalse && stored.Reason == decide.ReasonNotRendered {
+		stored != nil && stored.Status == metav1.ConditionFalse && stored.Reason == explain.ReasonNotRendered {
 		matched.Met, matched.Reason, matched.Message = false, stored.Reason, stored.Message
 	}
-	all := []decide.Condition{
-		identityUnique(conflicts), matched, decide.ImageReady(c.opts.Decider, view, h),
+	all := []explain.Condition{
+		identityUnique(conflicts), matched, explain.ImageReady(c.opts.Decider, view, h),
 		readable,
 	}
 	// A plan takes too long for each read: the condition is the stored one.
 	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionDataPreserved); stored != nil {
-		all = append(all, decide.Condition{
+		all = append(all, explain.Condition{
 			Type: stored.Type, Kind: model.DataPreserved, Met: stored.Status == metav1.ConditionTrue,
 			Reason: stored.Reason, Message: stored.Message,
 		})

@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/model"
@@ -219,7 +220,7 @@ func TestHostsOfAConfig(t *testing.T) {
 // conditionLog is the conditions that were written.
 type conditionLog struct{ all []string }
 
-func (l *conditionLog) Condition(_ *model.Host, c decide.Condition) {
+func (l *conditionLog) Condition(_ *model.Host, c explain.Condition) {
 	l.all = append(l.all, c.Type+map[bool]string{true: " true", false: " false"}[c.Met])
 }
 
@@ -336,7 +337,7 @@ func TestConditionsNameTheUnknownAddress(t *testing.T) {
 func TestAPendingImageIsNoWarningEvent(t *testing.T) {
 	c, inv := checked(t)
 	for image, want := range map[string]string{"new": v1.EventNormal, "late": v1.EventWarning, "gone": v1.EventWarning} {
-		found := decide.ImageReady(c.opts.Decider, inv.View(), model.HostFrom(newHost("a", "worker", image)))
+		found := explain.ImageReady(c.opts.Decider, inv.View(), model.HostFrom(newHost("a", "worker", image)))
 		_, kind, reason, message := conditionEvent(model.Ref{}, "", conditionOf(&found, 1, time.Now()))
 		if kind != want || reason != found.Reason || message != found.Message {
 			t.Errorf("%s: %s %s %s", image, kind, reason, message)
@@ -391,7 +392,7 @@ func TestConditionOfAHostThatIsNotRendered(t *testing.T) {
 	h := newHost("a", "worker", "")
 	c.Complete(h)
 	stored := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionConfigMatched)
-	if stored == nil || stored.Status != metav1.ConditionFalse || stored.Reason != decide.ReasonNotRendered ||
+	if stored == nil || stored.Status != metav1.ConditionFalse || stored.Reason != explain.ReasonNotRendered ||
 		!strings.Contains(stored.Message, "cannot be rendered for this host: there is no rack") {
 		t.Fatalf("%+v", stored)
 	}

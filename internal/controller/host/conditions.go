@@ -12,6 +12,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
 )
@@ -35,7 +36,7 @@ type findings struct {
 	// conflicts has a sentence for each conflict that the host had at the last look.
 	conflicts []string
 	// changed are the other conditions that are not written yet, one of each type.
-	changed []decide.Condition
+	changed []explain.Condition
 	// pending is true until the conditions are written.
 	pending bool
 }
@@ -95,9 +96,9 @@ func (w *StatusWriter) conflicting() (refs []model.Ref) {
 }
 
 // Condition takes the new value of a condition of a host.
-func (w *StatusWriter) Condition(host *model.Host, c decide.Condition) {
+func (w *StatusWriter) Condition(host *model.Host, c explain.Condition) {
 	w.changeFindings(host, func(f *findings) {
-		others := slices.DeleteFunc(slices.Clone(f.changed), func(o decide.Condition) bool { return o.Type == c.Type })
+		others := slices.DeleteFunc(slices.Clone(f.changed), func(o explain.Condition) bool { return o.Type == c.Type })
 		f.changed = append(others, c)
 	})
 }
@@ -155,7 +156,7 @@ func (w *StatusWriter) forget(ref model.Ref, written *findings) {
 // since the conflict can have ended while no server ran.
 func (u *update) conditions(host *v1.BareMetalHost, isPending bool) (all []*metav1.Condition) {
 	isFalse := func(kind string) bool { return meta.IsStatusConditionFalse(host.Status.Conditions, kind) }
-	set := func(c decide.Condition) {
+	set := func(c explain.Condition) {
 		if !c.Met || isFalse(c.Type) {
 			all = append(all, conditionOf(&c, host.Generation, u.at))
 		}
@@ -172,7 +173,7 @@ func (u *update) conditions(host *v1.BareMetalHost, isPending bool) (all []*meta
 }
 
 // conditionOf returns a condition for a status.
-func conditionOf(c *decide.Condition, generation int64, now time.Time) *metav1.Condition {
+func conditionOf(c *explain.Condition, generation int64, now time.Time) *metav1.Condition {
 	status := metav1.ConditionFalse
 	if c.Met {
 		status = metav1.ConditionTrue
@@ -184,8 +185,8 @@ func conditionOf(c *decide.Condition, generation int64, now time.Time) *metav1.C
 }
 
 // identityUnique returns the condition of a host with these conflicts.
-func identityUnique(conflicts []string) decide.Condition {
-	c := decide.Condition{Type: v1.ConditionIdentityUnique, Reason: reasonDuplicate}
+func identityUnique(conflicts []string) explain.Condition {
+	c := explain.Condition{Type: v1.ConditionIdentityUnique, Reason: reasonDuplicate}
 	if len(conflicts) > 0 {
 		c.Message = "this host " + strings.Join(conflicts, "; ")
 		return c
@@ -199,7 +200,7 @@ func conditionEvent(
 	ref model.Ref, uid string, c *metav1.Condition,
 ) (object v1.ObjectReference, eventType, reason, message string) {
 	object = controller.HostReference(ref, uid)
-	if c.Status == metav1.ConditionFalse && c.Reason != decide.ReasonImagePending {
+	if c.Status == metav1.ConditionFalse && c.Reason != explain.ReasonImagePending {
 		return object, v1.EventWarning, c.Reason, c.Message
 	}
 	if c.Status == metav1.ConditionFalse {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/model"
 )
@@ -31,9 +31,9 @@ func (c *Checker) checkDisks(ctx context.Context, h *model.Host) {
 	if c.opts.Store == nil || h.Hardware == 0 && !isUnmet {
 		return
 	}
-	config := c.opts.Decider.Provisions(h, ctx.Done())
+	config := explain.Provisions(c.opts.Decider, h, ctx.Done())
 	if h.Hardware == 0 || config == nil {
-		c.reconcileCondition(h, decide.DataPreserved(model.Ref{}, nil))
+		c.reconcileCondition(h, explain.DataPreserved(model.Ref{}, nil))
 		return
 	}
 	now := planned{config.Hash, h.Hardware}
@@ -46,7 +46,7 @@ func (c *Checker) checkDisks(ctx context.Context, h *model.Host) {
 		return // the host changes, or is deleted, and is checked again
 	}
 	c.planned[h.Ref] = now
-	c.reconcileCondition(h, decide.DataPreserved(config.Ref, losses(config.Artifact, stored.Status.Hardware)))
+	c.reconcileCondition(h, explain.DataPreserved(config.Ref, losses(config.Artifact, stored.Status.Hardware)))
 }
 
 // losses returns the data that Ignition would destroy. Disks that cannot be read tell nothing.

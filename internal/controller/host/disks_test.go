@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -32,9 +33,9 @@ func (o *hostObjects) Get(_ context.Context, key string, _ storage.GetOptions, i
 }
 
 // conditions keeps the last value of the condition DataPreserved.
-type conditions struct{ last *decide.Condition }
+type conditions struct{ last *explain.Condition }
 
-func (c *conditions) Condition(_ *model.Host, condition decide.Condition) {
+func (c *conditions) Condition(_ *model.Host, condition explain.Condition) {
 	if condition.Kind == model.DataPreserved {
 		c.last = &condition
 	}
@@ -114,7 +115,7 @@ func TestDataPreservedIsNoPartOfReady(t *testing.T) {
 		Ready: func() bool { return true },
 	})
 	host := newHost("a", "x", "")
-	stored := decide.DataPreserved(model.Ref{Namespace: "g10", Name: "c"}, []string{"ext4 on /dev/sdb"})
+	stored := explain.DataPreserved(model.Ref{Namespace: "g10", Name: "c"}, []string{"ext4 on /dev/sdb"})
 	host.Status.Conditions = append(host.Status.Conditions, *conditionOf(&stored, 1, host.CreationTimestamp.Time))
 	c.Complete(host)
 	status := map[string]string{}

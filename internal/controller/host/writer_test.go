@@ -18,6 +18,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/store/kvstore"
@@ -430,8 +431,8 @@ func TestConfigReadable(t *testing.T) {
 }
 
 // isReadable is the condition ConfigReadable: False with a message, or True with none.
-func isReadable(message string) decide.Condition {
-	c := decide.ConfigReadable(nil)
+func isReadable(message string) explain.Condition {
+	c := explain.ConfigReadable(nil)
 	if message != "" {
 		c.Met, c.Reason, c.Message = false, "IgnitionTooOld", message
 	}

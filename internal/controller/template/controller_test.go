@@ -10,6 +10,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/store/kvstore"
@@ -72,8 +73,8 @@ func TestHostsThatFailStopNoOther(t *testing.T) {
 	checkGiven(t, s.ask("10.0.0.1"), false, "data:,r1")
 	view := s.inv.View()
 	for name, met := range map[string]bool{"node-1": true, "node-2": false, "node-7": false} {
-		c := decide.ConfigMatched(s.decider, view, view.Host(Ref{Namespace: "a", Name: name}))
-		if c.Met != met || c.Unknown || !met && (c.Reason != decide.ReasonNotRendered ||
+		c := explain.ConfigMatched(s.decider, view, view.Host(Ref{Namespace: "a", Name: name}))
+		if c.Met != met || c.Unknown || !met && (c.Reason != explain.ReasonNotRendered ||
 			!strings.Contains(c.Message, `cannot be rendered for this host: line 7:27: .Labels.rack: there is no "rack"`)) {
 			t.Errorf("%s: %+v", name, c)
 		}
@@ -330,7 +331,7 @@ func TestTemplateOverLayers(t *testing.T) {
 	check(t, "number of layers", len(c.Status.Layers), 1)
 	check(t, "hash of the layer", c.Status.Layers[0].Hash, s.config("a", "base").Status.ConfigHash)
 	checkGiven(t, s.ask("10.0.0.2"), false, "data:,one", "data:,node-2")
-	e := s.decider.Explain(&decide.Request{Type: decide.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.2")}})
+	e := explain.Explain(s.decider, &decide.Request{Type: decide.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.2")}})
 	check(t, "number of layers in the explanation", len(e.Winner.Layers), 1)
 	check(t, "number of origins", len(e.Winner.Origins), 2)
 	check(t, "equal origins", e.Winner.Origins[0].From[0] == e.Winner.Origins[1].From[0], false)

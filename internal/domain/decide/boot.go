@@ -57,7 +57,7 @@ type Images interface {
 
 // Boot decides what a machine boots. The identity rules are those of Config.
 func (d *Decider) Boot(req *Request) BootDecision {
-	q := bootQuestion{newQuestion(d, d.opts.Inventory.View(), req)}
+	q := bootQuestion{newQuestion(d, d.View(), req)}
 	err := q.identifyAndAdmit()
 	var hold *fault.Error
 	if !isFinal(err) {
@@ -128,7 +128,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 	if imaged {
 		if b.Image, b.Err = q.image(b); b.Err != nil {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
-			b.Awaits = b.Image != nil && isAwaited(b.Image)
+			b.Awaits = b.Image != nil && IsAwaited(b.Image)
 		}
 	}
 }
@@ -150,6 +150,13 @@ func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
 	return nil
 }
 
+// StoredImage returns the image of a host, which need not be stored, or an error where the objects say
+// that it cannot be booted.
+func (d *Decider) StoredImage(view model.View, h *model.Host) (*model.Image, *fault.Error) {
+	q := bootQuestion{newQuestion(d, view, claimless)}
+	return q.storedImage(h)
+}
+
 // storedImage returns the image of a host, or an error where the objects say that it cannot
 // be booted.
 func (q *bootQuestion) storedImage(h *model.Host) (*model.Image, *fault.Error) {
@@ -160,7 +167,7 @@ func (q *bootQuestion) storedImage(h *model.Host) (*model.Image, *fault.Error) {
 	}
 	image := q.view.Image(ref)
 	if image == nil {
-		if failure := lossesOf(q.opts.Lost).missingImage(ref); failure != nil {
+		if failure := q.MissingImage(ref); failure != nil {
 			return nil, failure
 		}
 		return nil, fault.New(fault.Unavailable, "there is no image "+ref.String()+
@@ -210,9 +217,9 @@ func (q *bootQuestion) foreign(image *model.Image, h *model.Host) *fault.Error {
 		", and this machine is "+machine+"; give it an image for "+machine)
 }
 
-// isAwaited reports whether an image has no error and is not ready: the server has not read its file
+// IsAwaited reports whether an image has no error and is not ready: the server has not read its file
 // yet, or waits for it.
-func isAwaited(image *model.Image) bool {
+func IsAwaited(image *model.Image) bool {
 	return image.External == nil && image.Phase != v1.PhaseReady && image.Phase != v1.PhaseError
 }
 
@@ -221,7 +228,7 @@ func bootable(image *model.Image) *fault.Error {
 	switch {
 	case image.External != nil || image.Phase == v1.PhaseReady:
 		return nil
-	case isAwaited(image) && image.Message != "":
+	case IsAwaited(image) && image.Message != "":
 		return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet: "+image.Message)
 	case image.Message != "":
 		return fault.New(fault.Unavailable, "image "+image.Ref.String()+" cannot be booted: "+image.Message)

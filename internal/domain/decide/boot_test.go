@@ -11,6 +11,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/store/snapshot/labtest"
 )
 
 // uuidOfPrivate is that of the host whose image is for its hosts alone.
@@ -20,8 +21,8 @@ const uuidOfPrivate = "4c4c4544-0042-3510-8056-b4c04f4e3118"
 func rack() *lab {
 	l := &lab{}
 	image := func(namespace, name string, change func(*v1.ISCSICdrom)) {
-		l.image(namespace, name, "")
-		i := l.images[len(l.images)-1]
+		l.Image(namespace, name, "")
+		i := l.Images[len(l.Images)-1]
 		i.Status.Phase, i.Status.TargetIQN = v1.PhaseReady, "iqn.2026-11.dev.glowplug:"+namespace+":"+name
 		if change != nil {
 			change(i)
@@ -42,7 +43,7 @@ func rack() *lab {
 	image("g10", "private", func(i *v1.ISCSICdrom) { i.Spec.Access = v1.AccessHosts })
 	image("g10", "odd", func(i *v1.ISCSICdrom) { i.Spec.Access = "written by hand" })
 	host := func(n int, image string, change func(*v1.BareMetalHost)) {
-		h := l.host("g10", fmt.Sprint("h", n), fmt.Sprintf("52:54:00:00:00:%02x", n), fmt.Sprintf("192.168.10.%d", n))
+		h := l.Host("g10", fmt.Sprint("h", n), fmt.Sprintf("52:54:00:00:00:%02x", n), fmt.Sprintf("192.168.10.%d", n))
 		h.Spec.Image = image
 		if change != nil {
 			change(h)
@@ -88,15 +89,8 @@ func (provisioning) Progress(*model.Host) model.Progress {
 	return model.Progress{State: v1.StateProvisioning}
 }
 
-// tryImages is a function that tries images.
-type tryImages func(image *model.Image, args []string) error
-
-func (f tryImages) Prepare(image *model.Image, args []string, _ string) error {
-	return f(image, args)
-}
-
 func TestDecideBoot(t *testing.T) {
-	inv := rack().inventory(t)
+	inv := rack().Inventory(t)
 	for n, want := range map[int]string{
 		1: "g10/live", 2: "disk", 3: "disk", 4: "g10/live", 5: "disk", 6: "disk", 7: "g10/live", 8: "g10/live", 9: "disk",
 		10: "503 there is no image g10/missing", 11: "503 image g10/pending is not ready yet",
@@ -104,7 +98,7 @@ func TestDecideBoot(t *testing.T) {
 		16: "g10/live",
 	} {
 		d := New(Options{Inventory: inv})
-		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n), uuid: uuidX}.request(t))
+		b := d.Boot(ask{Endpoint: IPXE, From: fmt.Sprintf("192.168.10.%d", n), UUID: uuidX}.Request(t))
 		got := ""
 		switch {
 		case b.Err != nil:
@@ -129,22 +123,22 @@ func TestDecideBoot(t *testing.T) {
 
 	// What is remembered goes before the status.
 	d := New(Options{Inventory: inv, Progress: provisioning{}})
-	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); !b.Local {
+	if b := d.Boot(ask{Endpoint: IPXE, From: "192.168.10.1"}.Request(t)); !b.Local {
 		t.Errorf("%+v", b)
 	}
 	// The identity rules are those of configs.
-	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil ||
+	if b := d.Boot(ask{Endpoint: IPXE, From: "192.168.10.1", MAC: "52:54:00:00:00:02"}.Request(t)); b.Err == nil ||
 		b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
-	isolated := New(Options{Inventory: rack().isolated(t)})
-	if b := isolated.Boot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil ||
+	isolated := New(Options{Inventory: rack().Isolated(t)})
+	if b := isolated.Boot(ask{Endpoint: IPXE, From: "192.168.10.14"}.Request(t)); b.Err == nil ||
 		b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
 	for policy, want := range map[*Decider]string{New(Options{Inventory: inv}): "g10/live g10/router default/rescue",
 		isolated: "default/rescue"} {
-		b := policy.Boot(ask{endpoint: IPXE, from: "10.9.9.9"}.request(t))
+		b := policy.Boot(ask{Endpoint: IPXE, From: "10.9.9.9"}.Request(t))
 		var got []string
 		for _, i := range b.Offer {
 			got = append(got, i.Ref.String())
@@ -160,7 +154,7 @@ func TestDecideBoot(t *testing.T) {
 // architecture, with an event; an image or a machine of no known one is not refused.
 func TestImageOfAnotherArchitecture(t *testing.T) {
 	l := rack()
-	for _, i := range l.images {
+	for _, i := range l.Images {
 		switch i.Name {
 		case "live":
 			i.Status.Architectures = []string{"x86_64"}
@@ -168,8 +162,8 @@ func TestImageOfAnotherArchitecture(t *testing.T) {
 			i.Status.Architectures = []string{"aarch64", "x86_64"}
 		}
 	}
-	l.hosts[0].Labels = map[string]string{"kubernetes.io/arch": "arm64"}
-	d := New(Options{Inventory: l.inventory(t)})
+	l.Hosts[0].Labels = map[string]string{"kubernetes.io/arch": "arm64"}
+	d := New(Options{Inventory: l.Inventory(t)})
 	for _, c := range []struct {
 		host int
 		arch string
@@ -187,7 +181,7 @@ func TestImageOfAnotherArchitecture(t *testing.T) {
 		{14, "aarch64", ""},
 		{6, "aarch64", ""}, // it boots its disk
 	} {
-		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", c.host), arch: c.arch}.request(t))
+		b := d.Boot(ask{Endpoint: IPXE, From: fmt.Sprintf("192.168.10.%d", c.host), Arch: c.arch}.Request(t))
 		got := ""
 		if b.Err != nil {
 			got = b.Err.Sentence
@@ -202,7 +196,7 @@ func TestImageOfAnotherArchitecture(t *testing.T) {
 	}
 	for machine, want := range map[string]string{"": "g10/live g10/router default/rescue", "aarch64": "g10/router default/rescue"} {
 		var got []string
-		for _, i := range d.Boot(ask{endpoint: IPXE, from: "10.9.9.9", arch: machine}.request(t)).Offer {
+		for _, i := range d.Boot(ask{Endpoint: IPXE, From: "10.9.9.9", Arch: machine}.Request(t)).Offer {
 			got = append(got, i.Ref.String())
 		}
 		if strings.Join(got, " ") != want {
@@ -212,81 +206,21 @@ func TestImageOfAnotherArchitecture(t *testing.T) {
 }
 
 func TestNamespaceScript(t *testing.T) {
-	inv := rack().inventory(t)
+	inv := rack().Inventory(t)
 	inv.Namespaces().Load(nil)
-	inv.Namespaces().Put(item("g10",
+	inv.Namespaces().Put(labtest.Item("g10",
 		`{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
 	d := New(Options{Inventory: inv})
 	// With the script of its namespace, h2 boots without an image; h3 boots its disk, and h6 is provisioned.
 	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "{{.Sanboot}}", 3: "", 6: "", 15: "shell"} {
-		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t))
+		b := d.Boot(ask{Endpoint: IPXE, From: fmt.Sprintf("192.168.10.%d", n)}.Request(t))
 		if b.Script != want || b.OfNamespace != (n <= 2) || b.Local != (want == "") {
 			t.Errorf("h%d: %q, of its namespace: %t, disk: %t", n, b.Script, b.OfNamespace, b.Local)
 		}
 	}
 	inv.Namespaces().Delete("g10", 3)
-	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); b.Script != "" {
+	if b := d.Boot(ask{Endpoint: IPXE, From: "192.168.10.1"}.Request(t)); b.Script != "" {
 		t.Errorf("after the namespace is gone: %q", b.Script)
-	}
-}
-
-// TestAScriptIsAWayToBoot: a host that has a script and no image boots like one that has an image: until it is
-// provisioned, within its window, and with a token. Whatever says what it boots names the script.
-func TestAScriptIsAWayToBoot(t *testing.T) {
-	for name, annotation := range map[string]string{"its own": "", "that of its namespace": "glowplug.dev/ipxe"} {
-		var l lab
-		h := l.host("g10", "node", "52:54:00:00:00:01", "192.168.10.1")
-		yes := true
-		h.Spec.Provisioning = &v1.Provisioning{Token: &yes}
-		if annotation == "" {
-			h.Spec.IPXE = "boot"
-		}
-		l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
-		for state, boots := range map[string]bool{"": true, v1.StateBooting: true, v1.StateProvisioned: false} {
-			h.Status.State = state
-			inv := l.inventory(t)
-			inv.Namespaces().Load(nil)
-			inv.Namespaces().Put(item("g10", `{"metadata":{"name":"g10","annotations":{"`+annotation+`":"boot"}}}`))
-			d := New(Options{Inventory: inv, Tokens: bootKey})
-			b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t))
-			if b.Local == boots || (b.Script == "boot") != boots || b.Err != nil {
-				t.Errorf("%s, state %q: %+v", name, state, b)
-			}
-			e, failure := d.Inquire(&Inquiry{Type: Ignition, At: epoch, Host: "node", Namespace: "g10"})
-			if failure != nil || e.Boot.Script != boots || e.Boot.Token != boots ||
-				boots && strings.Contains(e.Boot.ScriptName(), "namespace") != (annotation != "") {
-				t.Errorf("%s, state %q: explained as %+v", name, state, e.Boot)
-			}
-			if advice := AdviseHost(d, inv.View().Hosts()[0]); len(advice) > 0 {
-				t.Errorf("%s: %v", name, advice)
-			}
-		}
-	}
-}
-
-// TestAPendingImageIsNoError: an image that is not ready yet is told from one that is in Error or missing. The machine
-// has to wait for all of them.
-func TestAPendingImageIsNoError(t *testing.T) {
-	l := rack()
-	l.images[3].Status.ErrorMessage = "its SHA-256 is being computed"
-	inv := l.inventory(t)
-	d := New(Options{Inventory: inv})
-	for n, c := range map[int]struct {
-		awaits          bool
-		reason, message string
-	}{
-		1:  {false, "Ready", "image g10/live can be booted"},
-		10: {false, "ImageMissing", "there is no image g10/missing; create the ISCSICdrom or correct the host's spec.image"},
-		11: {true, "ImagePending", "image g10/pending is not ready yet: its SHA-256 is being computed"},
-		12: {false, "ImageUnavailable", "image g10/broken cannot be booted: no ISO 9660 image"},
-	} {
-		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t))
-		if b.Awaits != c.awaits || (b.Err == nil) != (n == 1) {
-			t.Errorf("h%d: awaits its image: %t, %v", n, b.Awaits, b.Err)
-		}
-		if got := ImageReady(d, inv.View(), b.Host); got.Reason != c.reason || got.Message != c.message {
-			t.Errorf("h%d: %+v", n, got)
-		}
 	}
 }
 
@@ -303,43 +237,43 @@ func TestDecideImage(t *testing.T) {
 		args    string
 		notices string
 	}{
-		{"its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
-		{"with its own arguments", ask{from: "192.168.10.16"}, Policy{}, live, false, 200, "a=1", ""},
-		{"another's", ask{from: "192.168.10.13"}, Policy{}, live, false, 200, "", ""},
-		{"an unknown machine", ask{from: "10.9.9.9"}, Policy{}, live, false, 200, "", ""},
-		{"isolated", ask{from: "10.9.9.9"}, Policy{}, live, false, 404, "", ""},
-		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
-		{"with a password, over HTTP", ask{from: "192.168.10.1"}, Policy{}, locked, false, 403, "", ""},
-		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
-		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
-		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
-		{"not ready", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "pending"}, false, 503, "",
+		{"its own", ask{From: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
+		{"with its own arguments", ask{From: "192.168.10.16"}, Policy{}, live, false, 200, "a=1", ""},
+		{"another's", ask{From: "192.168.10.13"}, Policy{}, live, false, 200, "", ""},
+		{"an unknown machine", ask{From: "10.9.9.9"}, Policy{}, live, false, 200, "", ""},
+		{"isolated", ask{From: "10.9.9.9"}, Policy{}, live, false, 404, "", ""},
+		{"isolated, its own", ask{From: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
+		{"with a password, over HTTP", ask{From: "192.168.10.1"}, Policy{}, locked, false, 403, "", ""},
+		{"with a password, by an admin", ask{Believed: true}, Policy{}, locked, false, 200, "", ""},
+		{"with a password, its own", ask{From: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
+		{"with a password, over iSCSI", ask{From: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
+		{"not ready", ask{From: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "pending"}, false, 503, "",
 			ReasonImageUnavailable + " g10/h1"},
-		{"external", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
-		{"none", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
-		{"for its hosts, one of them", ask{from: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
-		{"for its hosts, another", ask{from: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
-		{"for its hosts, another over iSCSI", ask{from: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
-		{"for its hosts, an unknown machine", ask{from: "10.9.9.9"}, Policy{}, private, true, 403, "", ""},
-		{"for its hosts, one by its MAC", ask{from: "10.9.9.9", neighbor: "52:54:00:00:00:12"}, Policy{}, private, true, 200,
+		{"external", ask{From: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
+		{"none", ask{From: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
+		{"for its hosts, one of them", ask{From: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
+		{"for its hosts, another", ask{From: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
+		{"for its hosts, another over iSCSI", ask{From: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
+		{"for its hosts, an unknown machine", ask{From: "10.9.9.9"}, Policy{}, private, true, 403, "", ""},
+		{"for its hosts, one by its MAC", ask{From: "10.9.9.9", Neighbor: "52:54:00:00:00:12"}, Policy{}, private, true, 200,
 			"", ""},
-		{"for its hosts, one of them behind NAT", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, private, true, 200,
+		{"for its hosts, one of them behind NAT", ask{From: "10.9.9.9", UUID: uuidOfPrivate}, Policy{}, private, true, 200,
 			"", ""},
-		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true,
+		{"for its hosts, by a claim from elsewhere", ask{From: "172.16.0.9", UUID: uuidOfPrivate}, Policy{}, private, true,
 			403, "", ReasonClaimRefused + " g10/h18"},
-		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
-		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{}, private, false, 404, "", ""},
-		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "odd"},
+		{"for its hosts, an admin", ask{Believed: true}, Policy{}, private, false, 200, "", ""},
+		{"for its hosts, isolated", ask{From: "10.9.9.9"}, Policy{}, private, false, 404, "", ""},
+		{"of no access that is known", ask{From: "192.168.10.1"}, Policy{}, model.Ref{Namespace: "g10", Name: "odd"},
 			false, 403, "", ""},
-		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "",
+		{"a claim that does not hold", ask{From: "192.168.10.1", MAC: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "",
 			ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inv := rack().inventory(t)
+			inv := rack().Inventory(t)
 			if strings.Contains(c.name, "isolated") {
-				inv = rack().isolated(t)
+				inv = rack().Isolated(t)
 			}
-			i := New(Options{Inventory: inv, Policy: c.policy}).Image(c.ask.request(t), c.ref, c.proven)
+			i := New(Options{Inventory: inv, Policy: c.policy}).Image(c.ask.Request(t), c.ref, c.proven)
 			status := 200
 			if i.Err != nil {
 				status = i.Err.Kind.Status()
@@ -352,12 +286,12 @@ func TestDecideImage(t *testing.T) {
 			}
 		})
 	}
-	d := New(Options{Inventory: rack().inventory(t)})
-	if i := d.Target(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil ||
+	d := New(Options{Inventory: rack().Inventory(t)})
+	if i := d.Target(ask{From: "192.168.10.16"}.Request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil ||
 		i.Image.Ref != live || len(i.Args) != 1 {
 		t.Errorf("%+v", i)
 	}
-	if i := d.Target(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
+	if i := d.Target(ask{From: "192.168.10.16"}.Request(t), ""); i.Err == nil {
 		t.Errorf("%+v", i)
 	}
 }
@@ -365,7 +299,7 @@ func TestDecideImage(t *testing.T) {
 // What a machine merely says does not make it a host by the network, and neither does an
 // address behind which there is another card.
 func TestByNetwork(t *testing.T) {
-	inv := rack().inventory(t)
+	inv := rack().Inventory(t)
 	for _, c := range []struct {
 		name   string
 		ask    ask
@@ -373,68 +307,23 @@ func TestByNetwork(t *testing.T) {
 		host   string
 		want   bool
 	}{
-		{"by its address", ask{from: "192.168.10.18"}, Policy{}, "g10/h18", true},
-		{"by its address, saying so", ask{from: "192.168.10.18", uuid: uuidOfPrivate}, Policy{}, "g10/h18", true},
-		{"by its card", ask{from: "172.16.0.9", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
-		{"by both", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
-		{"by a claim from its bootSources", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, "g10/h18", false},
-		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: identity.Trust},
+		{"by its address", ask{From: "192.168.10.18"}, Policy{}, "g10/h18", true},
+		{"by its address, saying so", ask{From: "192.168.10.18", UUID: uuidOfPrivate}, Policy{}, "g10/h18", true},
+		{"by its card", ask{From: "172.16.0.9", Neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
+		{"by both", ask{From: "192.168.10.18", Neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
+		{"by a claim from its bootSources", ask{From: "10.9.9.9", UUID: uuidOfPrivate}, Policy{}, "g10/h18", false},
+		{"by a claim that is trusted", ask{From: "172.16.0.9", UUID: uuidOfPrivate}, Policy{Claims: identity.Trust},
 			"g10/h18", false},
-		{"its address, another card", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
-		{"unknown", ask{from: "172.16.0.9"}, Policy{}, "", false},
+		{"its address, another card", ask{From: "192.168.10.18", Neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
+		{"unknown", ask{From: "172.16.0.9"}, Policy{}, "", false},
 	} {
-		i := New(Options{Inventory: inv, Policy: c.policy}).Target(c.ask.request(t), "iqn.2026-11.dev.glowplug:g10:live")
+		i := New(Options{Inventory: inv, Policy: c.policy}).Target(c.ask.Request(t), "iqn.2026-11.dev.glowplug:g10:live")
 		host := ""
 		if i.Host != nil {
 			host = i.Host.Ref.String()
 		}
 		if host != c.host || i.ByNetwork != c.want {
 			t.Errorf("%s: host %q, by the network %v", c.name, host, i.ByNetwork)
-		}
-	}
-}
-
-// An image that cannot be had with a host's own kernel arguments is not booted: the
-// host is told why, instead of a script behind which there is nothing.
-func TestImageThatCannotBeHad(t *testing.T) {
-	var tried []string
-	refusal := fault.New(fault.NoMatch, "/boot/grub/grub.cfg: the argument cannot be written")
-	d := New(Options{Inventory: rack().inventory(t), Images: tryImages(func(image *model.Image, args []string) error {
-		tried = append(tried, strings.TrimSpace(image.Ref.String()+" "+strings.Join(args, " ")))
-		if len(args) > 0 {
-			return fmt.Errorf("trying: %w", refusal)
-		}
-		return nil
-	})})
-	for n, want := range map[int]string{
-		1: "g10/live", 2: "", 6: "", 12: "", 13: "", 14: "default/rescue", 15: "", 16: "g10/live a=1",
-		// disks, others' targets and what is not ready are not tried
-	} {
-		tried = nil
-		r := ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)
-		b := d.Boot(r)
-		if got := strings.Join(tried, ", "); got != want {
-			t.Errorf("h%d: tried %q; want %q", n, got, want)
-		}
-		if failed := b.Err != nil && n != 12; failed != (n == 16) {
-			t.Errorf("h%d: %v", n, b.Err)
-		}
-		if n != 16 {
-			continue
-		}
-		if b.Err.Kind != fault.Unavailable || b.Err.Sentence != refusal.Sentence || b.Image == nil ||
-			refusal.Kind != fault.NoMatch {
-			t.Errorf("%+v", b)
-		}
-		want := Notice{
-			Reason: ReasonImageUnavailable, Host: b.Host, Key: "g10/live " + refusal.Sentence, Message: refusal.Sentence,
-		}
-		if len(b.Notices) != 1 || b.Notices[0] != want {
-			t.Errorf("notices %+v", b.Notices)
-		}
-		if e := d.Explain(ask{endpoint: Ignition, from: "192.168.10.16"}.request(t)); e.Boot == nil ||
-			e.Boot.Error != refusal.Sentence {
-			t.Errorf("explained as %+v", e.Boot)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestAnyCardIdentifiesTheHost(t *testing.T) {
 	}
 	const macY = "02:00:00:00:00:98"
 	l := withNAT()
-	withPort(l.hosts, "nat1", portA)
+	withPort(l.Hosts, "nat1", portA)
 	for _, c := range []struct {
 		name    string
 		policy  Policy
@@ -30,27 +30,27 @@ func TestAnyCardIdentifiesTheHost(t *testing.T) {
 		want    string
 		guesses int
 	}{
-		{"the second card, from a boot source", Policy{}, ask{from: "172.16.0.9"}, []string{macX, macC},
+		{"the second card, from a boot source", Policy{}, ask{From: "172.16.0.9"}, []string{macX, macC},
 			"200; host g11/nat1 by mac; config g11/nat-config by hostname", 0},
-		{"the second card, from its address", Policy{}, ask{from: "192.168.10.10"}, []string{macX, macA},
+		{"the second card, from its address", Policy{}, ask{From: "192.168.10.10"}, []string{macX, macA},
 			"200; host g10/builder1 by mac; config g10/coreos-builder by labels", 0},
-		{"of two hosts the own one", Policy{}, ask{from: "192.168.10.10"}, []string{macC, macA},
+		{"of two hosts the own one", Policy{}, ask{From: "192.168.10.10"}, []string{macC, macA},
 			"200; host g10/builder1 by mac; config g10/coreos-builder by labels", 0},
-		{"trusted", trust, ask{from: "192.168.66.6"}, []string{macX, macA},
+		{"trusted", trust, ask{From: "192.168.66.6"}, []string{macX, macA},
 			"200; host g10/builder1 by mac; config g10/coreos-builder by labels", 0},
-		{"of another host", Policy{}, ask{from: "192.168.66.6"}, []string{macX, macA}, "403; host -; config -", 0},
-		{"of nobody: each is a guess", Policy{}, ask{from: "192.168.66.6"}, []string{macX, macY},
+		{"of another host", Policy{}, ask{From: "192.168.66.6"}, []string{macX, macA}, "403; host -; config -", 0},
+		{"of nobody: each is a guess", Policy{}, ask{From: "192.168.66.6"}, []string{macX, macY},
 			"404; host -; config -", 2},
-		{"a port of InfiniBand, beside a card of no host", Policy{}, ask{from: "172.16.0.9"}, []string{macX, portB, portA},
+		{"a port of InfiniBand, beside a card of no host", Policy{}, ask{From: "172.16.0.9"}, []string{macX, portB, portA},
 			"200; host g11/nat1 by mac; config g11/nat-config by hostname", 0},
-		{"a port of InfiniBand of another host", Policy{}, ask{from: "192.168.66.6"}, []string{macX, portA},
+		{"a port of InfiniBand of another host", Policy{}, ask{From: "192.168.66.6"}, []string{macX, portA},
 			"403; host -; config -", 0},
-		{"ports of nobody: each is a guess", Policy{}, ask{from: "192.168.66.6"}, []string{macX, portB},
+		{"ports of nobody: each is a guess", Policy{}, ask{From: "192.168.66.6"}, []string{macX, portB},
 			"404; host -; config -", 2},
-		{"denied", deny, ask{from: "192.168.66.6"}, []string{macX, macA}, "404; host -; config -", 0},
+		{"denied", deny, ask{From: "192.168.66.6"}, []string{macX, macA}, "404; host -; config -", 0},
 	} {
-		d := New(Options{Inventory: l.inventory(t), Policy: c.policy})
-		req := c.ask.request(t)
+		d := New(Options{Inventory: l.Inventory(t), Policy: c.policy})
+		req := c.ask.Request(t)
 		for _, card := range c.cards {
 			req.Cards = append(req.Cards, mac(card))
 		}
@@ -61,8 +61,8 @@ func TestAnyCardIdentifiesTheHost(t *testing.T) {
 		}
 	}
 	// A limited source has nothing looked up.
-	d := New(Options{Inventory: withNAT().inventory(t)})
-	req := ask{from: "172.16.0.9"}.request(t)
+	d := New(Options{Inventory: withNAT().Inventory(t)})
+	req := ask{From: "172.16.0.9"}.Request(t)
 	req.Cards, req.ClaimLimit = []identity.Card{mac(macX), mac(macC)}, AllLimited
 	if req.Claims.MAC = req.Cards[0].MAC; d.Config(req).Err != ClaimsLimited {
 		t.Error("a limited source is answered")

@@ -87,6 +87,18 @@ var claimedOtherMAC = &claim{
 	},
 }
 
+// ClaimedHost returns the host that claims name; nil: they name none.
+func ClaimedHost(view model.View, c *identity.Claims) *model.Host {
+	for _, claim := range claims {
+		if claim.present(c) {
+			if h := claim.host(view, c); h != nil {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
 // hostByUUID returns the host with the claimed UUID, unless the claimed MAC is that of another machine: boards
 // of one model may share a UUID.
 func hostByUUID(view model.View, c *identity.Claims) *model.Host {

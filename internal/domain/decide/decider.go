@@ -60,6 +60,25 @@ func New(opts Options) *Decider {
 	return &Decider{opts: opts, forms: newForms()}
 }
 
+// On returns a Decider with the same rules over a view that does not change. It takes each image for
+// one that this server can serve. renderer renders its templates.
+func (d *Decider) On(view model.View, renderer Renderer) *Decider {
+	opts := d.opts
+	opts.Inventory, opts.Images, opts.Renderer = fixed{view}, nil, renderer
+	return &Decider{opts: opts, forms: d.forms}
+}
+
+// fixed is an Inventory that does not change.
+type fixed struct{ view model.View }
+
+func (f fixed) View() model.View { return f.view }
+
+// View returns the newest view of all objects.
+func (d *Decider) View() model.View { return d.opts.Inventory.View() }
+
+// Policy returns the operator's rules for machines.
+func (d *Decider) Policy() Policy { return d.opts.Policy }
+
 // Renderer returns the renderer of templates; nil: there is none.
 func (d *Decider) Renderer() Renderer { return d.opts.Renderer }
 
@@ -72,27 +91,44 @@ func offerFor(view model.View, h *model.Host) match.Offer {
 }
 
 // Config decides which config a machine receives.
-func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil) }
+func (d *Decider) Config(req *Request) ConfigDecision { return d.Traced(req, nil) }
 
-// config is Config. A trace records the facts and the types of config that were
-// considered; the decision is the same.
-func (d *Decider) config(req *Request, t *trace) ConfigDecision {
+// Traced decides as Config does, and fills a Trace, which may be nil.
+func (d *Decider) Traced(req *Request, t *Trace) ConfigDecision {
 	q := configQuestion{newQuestion(d, model.View{}, req)}
 	q.pick(t)
 	q.renderChosen()
 	return q.dec
 }
 
+// Identify returns the host that a request is of, also where a claim of it is refused; nil: none is known.
+func (d *Decider) Identify(req *Request) *model.Host {
+	q := newQuestion(d, d.View(), req)
+	_ = q.identify()
+	return q.dec.Host
+}
+
+// ConfigFor decides as Config does about a request whose machine is known to be a host, and its
+// limits do not count.
+func (d *Decider) ConfigFor(h *model.Host, req *Request) ConfigDecision {
+	q := configQuestion{newQuestion(d, d.View(), req)}
+	q.dec.Host = h
+	query := q.query()
+	q.dec.Err = q.choose(&query, nil)
+	q.renderChosen()
+	return q.dec
+}
+
 // Assigned returns the config of a type that a host receives without claims; nil: none.
 func (d *Decider) Assigned(view model.View, host *model.Host, typ string) *model.Config {
-	query := d.queryFor(view, host, typ)
+	query := d.QueryOf(view, host, typ)
 	config, _ := view.Pick(&query)
 	return config
 }
 
-// queryFor returns the query for the config of a type that a host, which need not be stored,
+// QueryOf returns the query for the config of a type that a host, which need not be stored,
 // receives without claims.
-func (d *Decider) queryFor(view model.View, host *model.Host, typ string) match.Query {
+func (d *Decider) QueryOf(view model.View, host *model.Host, typ string) match.Query {
 	q := configQuestion{newQuestion(d, view, claimless)}
 	q.dec.Host = host
 	query := q.query()
@@ -103,14 +139,14 @@ func (d *Decider) queryFor(view model.View, host *model.Host, typ string) match.
 // claimless is a request without claims, of no type.
 var claimless = &Request{}
 
-// anyInstaller has the types of config of a host whose installer is not known, in their order.
-var anyInstaller = []string{Ignition, Kickstart}
+// AnyInstaller has the types of config of a host whose installer is not known, in their order.
+var AnyInstaller = []string{Ignition, Kickstart}
 
 // ConfigOf returns the config that a host, which need not be stored, receives without
 // claims: of type ignition or, without one, kickstart. nil: there is none.
 func (d *Decider) ConfigOf(view model.View, h *model.Host) (*model.Config, match.Tier) {
-	query := d.queryFor(view, h, "")
-	for _, typ := range anyInstaller {
+	query := d.QueryOf(view, h, "")
+	for _, typ := range AnyInstaller {
 		query.Type = typ
 		if config, tier := view.Pick(&query); config != nil {
 			return config, tier
@@ -119,35 +155,8 @@ func (d *Decider) ConfigOf(view model.View, h *model.Host) (*model.Config, match
 	return nil, match.None
 }
 
-// hostMayDependOnIP is mayDependOnIP for the result of ConfigOf.
-func (d *Decider) hostMayDependOnIP(view model.View, h *model.Host, config *model.Config,
-	tier match.Tier) bool {
-	query := match.Query{Namespace: h.Namespace, Offer: offerFor(view, h), Facts: match.Facts{IPs: h.IPs}}
-	return mayDependOnIP(view, query, anyInstaller, config, tier)
-}
-
-// mayDependOnIP reports whether the address of a machine, which the query does not have, can
-// change which config is picked for it: types are those that are considered, in their order, and
-// config is the picked one or nil.
-func mayDependOnIP(view model.View, query match.Query, types []string, config *model.Config,
-	tier match.Tier) bool {
-	if len(query.IPs) > 0 {
-		return false
-	}
-	for _, typ := range types {
-		query.Type = typ
-		if config != nil && config.Type == typ {
-			return view.MayDependOnIP(&query, config, tier)
-		}
-		if view.MayDependOnIP(&query, nil, match.None) {
-			return true
-		}
-	}
-	return false
-}
-
 // pick finds the host and the config.
-func (q *configQuestion) pick(t *trace) {
+func (q *configQuestion) pick(t *Trace) {
 	q.view = q.opts.Inventory.View()
 	dec := &q.dec
 	if dec.Err = q.identifyAndAdmit(); dec.Err == nil {
@@ -155,7 +164,7 @@ func (q *configQuestion) pick(t *trace) {
 	}
 	query := q.query()
 	if t != nil {
-		t.query, t.view = query, q.view
+		t.Query, t.View = query, q.view
 	}
 	if dec.Err == nil {
 		dec.Err = q.choose(&query, t)
@@ -224,7 +233,7 @@ func include[T comparable](values []T, one T) []T {
 }
 
 // choose finds the config, and returns an error where it cannot be served.
-func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
+func (q *configQuestion) choose(query *match.Query, t *Trace) *fault.Error {
 	dec := &q.dec
 	accept := q.accept()
 	t.considered(query.Type)
@@ -245,12 +254,22 @@ func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
 	case q.req.Pointer:
 		return nil
 	case len(config.Artifact) == 0:
-		return fault.New(fault.Unavailable, "config "+config.Ref.String()+" "+uncompiled(config)+
+		return fault.New(fault.Unavailable, "config "+config.Ref.String()+" "+Uncompiled(config)+
 			", and this machine is served when it asks again")
 	case config.Type == Ignition && !config.Template:
 		return q.form(accept)
 	}
 	return nil
+}
+
+// Uncompiled says why a config without an artifact has none, as the predicate of a sentence. A
+// config that has changed its type may have compiled before: that result is for another installer.
+func Uncompiled(config *model.Config) string {
+	if config.Pending {
+		return "is still being compiled"
+	}
+	return "has no compiled result of type " + config.Type +
+		"; correct the error that its status or glowplug validate names"
 }
 
 // accept returns the Accept header, which counts for configs of Ignition alone.

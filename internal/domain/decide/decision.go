@@ -52,6 +52,23 @@ type ConfigDecision struct {
 	Err *fault.Error
 }
 
+// Trace is how a decision was made.
+type Trace struct {
+	// Query has the facts that configs were matched with.
+	Query match.Query
+	// Types are the types of config that were considered, in order.
+	Types []string
+	// View has the configs at the time of the decision.
+	View model.View
+}
+
+// considered records that configs of a type were considered. A nil Trace records nothing.
+func (t *Trace) considered(typ string) {
+	if t != nil {
+		t.Types = append(t.Types, typ)
+	}
+}
+
 // Reasons of notices, which are the reasons of the events made of them.
 const (
 	ReasonUnknownHost      = "UnknownHost"

@@ -133,7 +133,7 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 		if version == config.IgnitionVersion {
 			return nil
 		}
-		form := q.formOf(config, version)
+		form := q.Form(config, version)
 		if form.Bytes != nil {
 			q.dec.Form = form
 			return nil
@@ -146,11 +146,11 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 	return fault.New(fault.NotAcceptable, "config "+config.Ref.String()+" cannot be given: "+reason)
 }
 
-// formOf returns a config in a version. A config with the values of Secrets is not cached, its hash stays that
-// without them, and no reason quotes a value.
-func (q *configQuestion) formOf(config *model.Config, version string) *Form {
+// Form returns a config in an Ignition version. A config with the values of Secrets is not cached, its
+// hash stays that without them, and no reason quotes a value.
+func (d *Decider) Form(config *model.Config, version string) *Form {
 	if !config.Revealed {
-		return q.forms.of(config, version)
+		return d.forms.of(config, version)
 	}
 	form := convert(config.Artifact, version)
 	form.Hash = config.Hash

@@ -33,7 +33,7 @@ type ImageDecision struct {
 // over iSCSI. Otherwise only its hosts and believed callers may read an image with a
 // password.
 func (d *Decider) Image(req *Request, ref model.Ref, proven bool) ImageDecision {
-	view := d.opts.Inventory.View()
+	view := d.View()
 	named := func(own *model.Image) bool { return own.Ref == ref }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
@@ -44,7 +44,7 @@ func (d *Decider) Image(req *Request, ref model.Ref, proven bool) ImageDecision 
 // Target is Image for the iSCSI name of an image. For an unknown name the decision has no
 // Image.
 func (d *Decider) Target(req *Request, iqn string) ImageDecision {
-	view := d.opts.Inventory.View()
+	view := d.View()
 	named := func(own *model.Image) bool { return strings.EqualFold(own.IQN, iqn) }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
@@ -114,7 +114,7 @@ func (q *bootQuestion) refuseImage(image *model.Image, ref model.Ref, own, prove
 	}
 	foreign = foreign && !believed // as if there were none
 	if image == nil {
-		if failure := lossesOf(q.opts.Lost).missingImage(ref); failure != nil {
+		if failure := q.MissingImage(ref); failure != nil {
 			return failure
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/store/snapshot/labtest"
 )
 
 func configName(c *model.Config) string {
@@ -26,7 +27,7 @@ func configName(c *model.Config) string {
 func loadRoles(t testing.TB, inv *snapshot.Inventory) {
 	t.Helper()
 	for _, role := range kinds.BuiltinRoles() {
-		inv.ClusterRoles().Put(kvstore.Item{Key: role.Name, Revision: 1, Value: marshal(t, role)})
+		inv.ClusterRoles().Put(kvstore.Item{Key: role.Name, Revision: 1, Value: labtest.Marshal(t, role)})
 	}
 }
 
@@ -40,23 +41,23 @@ func binding(role string) string {
 func TestTenantsMakeIslands(t *testing.T) {
 	l := &lab{}
 	for n, namespace := range []string{"a", "b", "c"} {
-		l.host(namespace, "node", "", fmt.Sprintf("10.0.0.%d", n+1)).Spec.Image = "b/image"
-		l.config(namespace, "for-role", Ignition, sel{MatchLabels: map[string]string{"from": namespace}})
-		l.image(namespace, "image", "")
+		l.Host(namespace, "node", "", fmt.Sprintf("10.0.0.%d", n+1)).Spec.Image = "b/image"
+		l.Config(namespace, "for-role", Ignition, sel{MatchLabels: map[string]string{"from": namespace}})
+		l.Image(namespace, "image", "")
 	}
-	for _, h := range l.hosts {
+	for _, h := range l.Hosts {
 		h.Labels = map[string]string{"from": map[string]string{"a": "b", "b": "c", "c": "a"}[h.Namespace]}
 	}
-	l.config("b", "for-all", Ignition, sel{Default: true})
-	l.config("c", "for-others", Ignition, sel{Default: true})
-	inv := l.inventory(t)
+	l.Config("b", "for-all", Ignition, sel{Default: true})
+	l.Config("c", "for-others", Ignition, sel{Default: true})
+	inv := l.Inventory(t)
 	changes := inv.Subscribe()
 	d := New(Options{Inventory: inv})
 	answers := func() string {
 		var out []string
 		for n := range 4 { // the last one is unknown
-			dec := d.Config(ask{from: fmt.Sprintf("10.0.0.%d", n+1), accept: v34}.request(t))
-			boot := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("10.0.0.%d", n+1)}.request(t))
+			dec := d.Config(ask{From: fmt.Sprintf("10.0.0.%d", n+1), Accept: v34}.Request(t))
+			boot := d.Boot(ask{Endpoint: IPXE, From: fmt.Sprintf("10.0.0.%d", n+1)}.Request(t))
 			image := "no image"
 			if boot.Image != nil {
 				image = boot.Image.Ref.String()
@@ -69,7 +70,7 @@ func TestTenantsMakeIslands(t *testing.T) {
 		open   = "b/for-role b/image, b/for-all b/image, c/for-others b/image, b/for-all no image"
 		island = "c/for-others no image, b/for-all b/image, c/for-others no image, c/for-others no image"
 	)
-	put := func(o kvstore.Observer, key, value string) func() { return func() { o.Put(item(key, value)) } }
+	put := func(o kvstore.Observer, key, value string) func() { return func() { o.Put(labtest.Item(key, value)) } }
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -82,15 +83,15 @@ func TestTenantsMakeIslands(t *testing.T) {
 		{"a viewer elsewhere", put(inv.RoleBindings(), "a/ann", binding("view")), island, false},
 		{"she writes everywhere", put(inv.ClusterRoleBindings(), "ann", binding("edit")), open, true},
 		{"she does not any more", func() { inv.ClusterRoleBindings().Delete("ann", 3) }, island, true},
-		{"the mark", func() { mark(inv, "b", "island", "true") }, island, true},
+		{"the mark", func() { labtest.Mark(inv, "b", "island", "true") }, island, true},
 		{"the binding is deleted", func() { inv.RoleBindings().Delete("b/ann", 4) }, island, true},
-		{"an administrator says otherwise", func() { mark(inv, "b", "island", "false") }, open, true},
+		{"an administrator says otherwise", func() { labtest.Mark(inv, "b", "island", "false") }, open, true},
 		{"which stands", put(inv.RoleBindings(), "b/bob", binding("admin")), open, false},
-		{"until he removes it", func() { mark(inv, "b", "island", "") }, island, true},
+		{"until he removes it", func() { labtest.Mark(inv, "b", "island", "") }, island, true},
 		{"one that cannot be read", put(inv.RoleBindings(), "b/bob", "not JSON"), island, true},
 		{"the last is deleted", func() { inv.RoleBindings().Delete("b/bob", 5) }, open, true},
 		{"a load", func() {
-			inv.RoleBindings().Load([]kvstore.Item{item("b/ann", binding("edit"))})
+			inv.RoleBindings().Load([]kvstore.Item{labtest.Item("b/ann", binding("edit"))})
 		}, island, true},
 	} {
 		changes.Take()
@@ -110,39 +111,39 @@ func TestTenantsMakeIslands(t *testing.T) {
 func TestIsolatedStoresStayIsolated(t *testing.T) {
 	withDefaults := func() *lab {
 		l := rack()
-		l.config("other", "for-all", Ignition, sel{Default: true})
-		l.config("default", "for-strangers", Ignition, sel{Default: true})
+		l.Config("other", "for-all", Ignition, sel{Default: true})
+		l.Config("default", "for-strangers", Ignition, sel{Default: true})
 		return l
 	}
 	answers := func(inv *snapshot.Inventory) (out []string) {
 		d := New(Options{Inventory: inv})
 		for n := range 20 {
-			dec := d.Config(ask{from: fmt.Sprintf("192.168.10.%d", n), accept: v34}.request(t))
+			dec := d.Config(ask{From: fmt.Sprintf("192.168.10.%d", n), Accept: v34}.Request(t))
 			out = append(out, fmt.Sprint(n, configName(dec.Config), dec.Tier, dec.Err))
 		}
 		return out
 	}
-	open, marked := answers(withDefaults().inventory(t)), answers(withDefaults().isolated(t))
+	open, marked := answers(withDefaults().Inventory(t)), answers(withDefaults().Isolated(t))
 	if slices.Equal(open, marked) {
 		t.Fatal("isolation changes nothing for these machines")
 	}
 	if text := strings.Join(marked, "\n"); !strings.Contains(text, "default/for-strangers") {
 		t.Errorf("unknown machines are offered no default of default:\n%s", text)
 	}
-	if got := answers(withDefaults().inventoryWith(t, snapshot.Options{Isolation: model.IsolateOthers})); !slices.Equal(
+	if got := answers(withDefaults().InventoryWith(t, snapshot.Options{Isolation: model.IsolateOthers})); !slices.Equal(
 		got, marked) {
 		t.Errorf("--isolate-namespaces: %s\nwant %s", got, marked)
 	}
-	inv := withDefaults().inventoryWith(t, snapshot.Options{Isolation: model.IsolateAll})
-	mark(inv, "default", "island", "false")
+	inv := withDefaults().InventoryWith(t, snapshot.Options{Isolation: model.IsolateAll})
+	labtest.Mark(inv, "default", "island", "false")
 	for i, got := range answers(inv) {
 		if strings.Contains(got, "default/") || strings.Contains(got, "other/") {
 			t.Errorf("--isolate-namespaces=all, %d: %s", i, got)
 		}
 	}
-	inv = withDefaults().isolated(t)
+	inv = withDefaults().Isolated(t)
 	for _, namespace := range []string{"other", "g10", "g11"} {
-		mark(inv, namespace, "island", "false")
+		labtest.Mark(inv, namespace, "island", "false")
 	}
 	if got := answers(inv); slices.Equal(got, marked) {
 		t.Error("an administrator cannot take a namespace out")
@@ -157,7 +158,7 @@ func TestHostsOfTwoNamespaces(t *testing.T) {
 	l := &lab{}
 	for n, namespace := range []string{"island1", "open", "island2", "open2"} { // the first is the oldest
 		add := func(name, mac, ip string) {
-			h := l.host(namespace, name, mac, ip)
+			h := l.Host(namespace, name, mac, ip)
 			h.Spec.BootSources = []string{"203.0.113.0/24"}
 			if name == "named" {
 				h.Spec.SystemUUID, h.Spec.Hostname = uuid, "same.example"
@@ -174,36 +175,36 @@ func TestHostsOfTwoNamespaces(t *testing.T) {
 		} else {
 			add("older", macC, "")
 		}
-		l.config(namespace, "mine", Ignition, sel{Default: true})
+		l.Config(namespace, "mine", Ignition, sel{Default: true})
 	}
-	inv := l.inventory(t)
-	mark(inv, "island1", "island", "true")
-	mark(inv, "island2", "island", "true")
+	inv := l.Inventory(t)
+	labtest.Mark(inv, "island1", "island", "true")
+	labtest.Mark(inv, "island2", "island", "true")
 	d := New(Options{Inventory: inv})
 	for _, c := range []struct {
 		name string
 		ask  ask
 		want string
 	}{
-		{"only administrators write one", ask{mac: macA}, "open/all"},
-		{"by the neighbour table", ask{from: "10.9.9.9", neighbor: macA}, "open/all"},
-		{"two of administrators: the older", ask{mac: macC}, "open/older"},
-		{"two islands", ask{mac: macB}, "503 island1/both island2/both"},
-		{"two islands, by the neighbour table", ask{from: "10.9.9.9", neighbor: macB}, "503 island1/both island2/both"},
-		{"two islands, from a strange address", ask{from: "198.51.100.7", mac: macB}, "503 island1/both island2/both"},
-		{"from the own address", ask{from: "10.0.0.3", mac: macB}, "island2/both"},
-		{"from the other's own address", ask{from: "10.0.0.1", neighbor: macB}, "island1/both"},
-		{"an address of both", ask{from: "10.0.1.1"}, "503 island1/ip island2/ip"},
-		{"by UUID", ask{uuid: uuid}, "503 island1/named island2/named"},
-		{"by host name", ask{hostname: "same.example"}, "503 island1/named island2/named"},
-		{"by the first label", ask{hostname: "same"}, "503 island1/named island2/named"},
-		{"by its own MAC", ask{mac: "52:54:00:00:01:02", uuid: uuid, hostname: "same.example"}, "island2/named"},
+		{"only administrators write one", ask{MAC: macA}, "open/all"},
+		{"by the neighbour table", ask{From: "10.9.9.9", Neighbor: macA}, "open/all"},
+		{"two of administrators: the older", ask{MAC: macC}, "open/older"},
+		{"two islands", ask{MAC: macB}, "503 island1/both island2/both"},
+		{"two islands, by the neighbour table", ask{From: "10.9.9.9", Neighbor: macB}, "503 island1/both island2/both"},
+		{"two islands, from a strange address", ask{From: "198.51.100.7", MAC: macB}, "503 island1/both island2/both"},
+		{"from the own address", ask{From: "10.0.0.3", MAC: macB}, "island2/both"},
+		{"from the other's own address", ask{From: "10.0.0.1", Neighbor: macB}, "island1/both"},
+		{"an address of both", ask{From: "10.0.1.1"}, "503 island1/ip island2/ip"},
+		{"by UUID", ask{UUID: uuid}, "503 island1/named island2/named"},
+		{"by host name", ask{Hostname: "same.example"}, "503 island1/named island2/named"},
+		{"by the first label", ask{Hostname: "same"}, "503 island1/named island2/named"},
+		{"by its own MAC", ask{MAC: "52:54:00:00:01:02", UUID: uuid, Hostname: "same.example"}, "island2/named"},
 	} {
-		if c.ask.from == "" {
-			c.ask.from = "203.0.113.7"
+		if c.ask.From == "" {
+			c.ask.From = "203.0.113.7"
 		}
-		c.ask.accept = v34
-		dec := d.Config(c.ask.request(t))
+		c.ask.Accept = v34
+		dec := d.Config(c.ask.Request(t))
 		got := ""
 		switch {
 		case dec.Err != nil:
@@ -228,12 +229,12 @@ func TestHostsOfTwoNamespaces(t *testing.T) {
 func TestTenantsTakeNoMachine(t *testing.T) {
 	const uuid, net, nat = "4c4c4544-0042-3510-8056-b4c04f4e3119", "203.0.113.0/24", "203.0.113.7"
 	victim := func(l *lab, namespace string, change func(h *v1.BareMetalHost)) {
-		change(l.host(namespace, "victim", "", ""))
+		change(l.Host(namespace, "victim", "", ""))
 	}
 	card := func(h *v1.BareMetalHost) { h.Spec.BootMACAddress = macA }
 	claims := func(h *v1.BareMetalHost) { h.Spec.BootMACAddress, h.Spec.BootSources = macA, []string{net} }
 	address := func(h *v1.BareMetalHost) { h.Spec.IP = "10.0.0.9" }
-	dhcp, behindNAT := ask{from: "10.0.0.9", neighbor: macA}, ask{from: nat, mac: macA}
+	dhcp, behindNAT := ask{From: "10.0.0.9", Neighbor: macA}, ask{From: nat, MAC: macA}
 	with := func(a ask, change func(a *ask)) ask { change(&a); return a }
 	for name, c := range map[string]struct {
 		victim, thief func(h *v1.BareMetalHost)
@@ -243,31 +244,31 @@ func TestTenantsTakeNoMachine(t *testing.T) {
 		"its current address": {card, address, dhcp, "503"},
 		"address and card":    {card, func(h *v1.BareMetalHost) { h.Spec.IP, h.Spec.BootMACAddress = "10.0.0.9", macA }, dhcp, "503"},
 		"the address, and the machine claims its card": {card, address,
-			with(dhcp, func(a *ask) { a.mac = macA }), "503"},
+			with(dhcp, func(a *ask) { a.MAC = macA }), "503"},
 		"its UUID": {card, func(h *v1.BareMetalHost) { h.Spec.SystemUUID = uuid },
-			with(dhcp, func(a *ask) { a.mac, a.uuid = macA, uuid }), ""},
+			with(dhcp, func(a *ask) { a.MAC, a.UUID = macA, uuid }), ""},
 		"its name": {card, func(h *v1.BareMetalHost) { h.Spec.Hostname = "db" },
-			with(dhcp, func(a *ask) { a.mac, a.hostname = macA, "db" }), ""},
-		"its card":                  {address, card, with(dhcp, func(a *ask) { a.mac = macA }), "503"},
+			with(dhcp, func(a *ask) { a.MAC, a.Hostname = macA, "db" }), ""},
+		"its card":                  {address, card, with(dhcp, func(a *ask) { a.MAC = macA }), "503"},
 		"the address of its router": {claims, func(h *v1.BareMetalHost) { h.Spec.IP = nat }, behindNAT, "503"},
 		"its router and its card": {claims, func(h *v1.BareMetalHost) { h.Spec.IP, h.Spec.BootMACAddress = nat, macA },
 			behindNAT, "503"},
 		"its card, from anywhere": {func(h *v1.BareMetalHost) { h.Spec.SystemUUID, h.Spec.BootSources = uuid, []string{net} },
 			func(h *v1.BareMetalHost) { h.Spec.BootMACAddress, h.Spec.BootSources = macA, []string{"0.0.0.0/0"} },
-			with(behindNAT, func(a *ask) { a.uuid = uuid }), "503"},
+			with(behindNAT, func(a *ask) { a.UUID = uuid }), "503"},
 	} {
 		for _, namespace := range []string{"open", "island"} {
 			l := &lab{}
-			c.thief(l.host("thief", "thief", "", "")) // the older
+			c.thief(l.Host("thief", "thief", "", "")) // the older
 			victim(l, namespace, c.victim)
-			inv := l.inventory(t)
-			mark(inv, "thief", "island", "true")
+			inv := l.Inventory(t)
+			labtest.Mark(inv, "thief", "island", "true")
 			want := "victim"
 			if namespace == "island" {
-				mark(inv, "island", "island", "true")
+				labtest.Mark(inv, "island", "island", "true")
 				want = cmp.Or(c.islands, want)
 			}
-			dec := New(Options{Inventory: inv}).Config(c.ask.request(t))
+			dec := New(Options{Inventory: inv}).Config(c.ask.Request(t))
 			got := "nobody"
 			switch {
 			case dec.Err != nil && dec.Err.Kind == fault.Unavailable, dec.Err != nil && dec.Err.Kind == fault.Refused:
@@ -293,10 +294,10 @@ func TestTenantsTakeNoMachine(t *testing.T) {
 // whatever matches it.
 func TestLostIslands(t *testing.T) {
 	l := &lab{}
-	l.host("a", "own", "52:54:00:00:00:01", "10.0.0.1")
-	l.host("a", "foreign", "52:54:00:00:00:02", "10.0.0.2")
-	l.config("a", "own", Ignition, sel{MatchMACs: []string{"52:54:00:00:00:01"}})
-	l.config("b", "foreign", Ignition, sel{MatchMACs: []string{"52:54:00:00:00:02"}})
+	l.Host("a", "own", "52:54:00:00:00:01", "10.0.0.1")
+	l.Host("a", "foreign", "52:54:00:00:00:02", "10.0.0.2")
+	l.Config("a", "own", Ignition, sel{MatchMACs: []string{"52:54:00:00:00:01"}})
+	l.Config("b", "foreign", Ignition, sel{MatchMACs: []string{"52:54:00:00:00:02"}})
 	for name, c := range map[string]struct {
 		lost lostObjects
 		mark bool
@@ -306,15 +307,15 @@ func TestLostIslands(t *testing.T) {
 		"namespaces, and the host's is not": {lostObjects{Namespaces: true}, true, []int{200, 503}},
 		"namespaces, the host's as well":    {lostObjects{Namespaces: true}, false, []int{503, 503}},
 	} {
-		inv := l.inventory(t)
+		inv := l.Inventory(t)
 		if c.mark {
-			mark(inv, "a", "island", "false")
-			mark(inv, "b", "island", "false")
+			labtest.Mark(inv, "a", "island", "false")
+			labtest.Mark(inv, "b", "island", "false")
 		}
 		d := New(Options{Inventory: inv, Lost: c.lost})
 		for i, want := range c.want {
 			status := 200
-			if dec := d.Config(ask{from: fmt.Sprintf("10.0.0.%d", i+1), accept: v34}.request(t)); dec.Err != nil {
+			if dec := d.Config(ask{From: fmt.Sprintf("10.0.0.%d", i+1), Accept: v34}.Request(t)); dec.Err != nil {
 				status = dec.Err.Kind.Status()
 			}
 			if status != want {

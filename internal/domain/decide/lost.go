@@ -105,17 +105,17 @@ func held(kind, settles string) *fault.Error {
 		" decides; restore what the log names or accept the loss, and this machine is served when it asks again")
 }
 
-// missingImage returns the error of an image that is not there, where images are lost; nil: none is.
-func (l Losses) missingImage(ref model.Ref) *fault.Error {
-	if !l.Images {
+// MissingImage returns the error of an image that is not there, where images are lost; nil: none is.
+func (d *Decider) MissingImage(ref model.Ref) *fault.Error {
+	if !lossesOf(d.opts.Lost).Images {
 		return nil
 	}
 	return fault.LostBucket("the image " + ref.String())
 }
 
-// whyNoConfig says why a host may lack a config because objects are lost; "": none is lost that it could have.
-func (l Losses) whyNoConfig() string {
-	if !l.Configs && !l.Images && !l.Namespaces {
+// WhyNoConfig says why a host may lack a config because objects are lost; "": none is lost that it could have.
+func (d *Decider) WhyNoConfig() string {
+	if l := lossesOf(d.opts.Lost); !l.Configs && !l.Images && !l.Namespaces {
 		return ""
 	}
 	return "the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +

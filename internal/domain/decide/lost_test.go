@@ -8,6 +8,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/store/snapshot/labtest"
 )
 
 // losing decides while the store has lost some objects.
@@ -29,33 +30,33 @@ func lossRack(t *testing.T) (inv *snapshot.Inventory, machines map[string]ask) {
 	t.Helper()
 	var l lab
 	role := map[string]string{"role": "worker"}
-	l.host("rack-a", "card", "52:54:00:00:00:01", "192.0.2.1", "role", "worker")
-	l.host("rack-a", "plain", "52:54:00:00:00:02", "192.0.2.2")
-	l.host("rack-a", "own", "52:54:00:00:00:03", "192.0.2.3")
-	l.host("rack-b", "foreign", "52:54:00:00:00:04", "192.0.2.4")
-	l.host("rack-a", "role", "52:54:00:00:00:05", "192.0.2.5", "role", "db")
-	l.host("gone", "orphan", "52:54:00:00:00:06", "192.0.2.6")
-	l.config("rack-a", "worker", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: role})
-	l.config("default", "everybody", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
-	l.config("rack-a", "own", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:03"}})
-	l.config("rack-a", "foreign", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:04"}})
-	l.config("gone", "orphan", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:06"}})
-	db := l.config("rack-a", "db", v1.TypeIgnition, v1.IgnitionConfigSelector{})
+	l.Host("rack-a", "card", "52:54:00:00:00:01", "192.0.2.1", "role", "worker")
+	l.Host("rack-a", "plain", "52:54:00:00:00:02", "192.0.2.2")
+	l.Host("rack-a", "own", "52:54:00:00:00:03", "192.0.2.3")
+	l.Host("rack-b", "foreign", "52:54:00:00:00:04", "192.0.2.4")
+	l.Host("rack-a", "role", "52:54:00:00:00:05", "192.0.2.5", "role", "db")
+	l.Host("gone", "orphan", "52:54:00:00:00:06", "192.0.2.6")
+	l.Config("rack-a", "worker", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: role})
+	l.Config("default", "everybody", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+	l.Config("rack-a", "own", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:03"}})
+	l.Config("rack-a", "foreign", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:04"}})
+	l.Config("gone", "orphan", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:06"}})
+	db := l.Config("rack-a", "db", v1.TypeIgnition, v1.IgnitionConfigSelector{})
 	db.Labels = map[string]string{v1.LabelRole: "db"}
-	inv = l.inventory(t)
+	inv = l.Inventory(t)
 	for _, name := range []string{"rack-a", "rack-b", "default"} {
-		mark(inv, name, "island", "false")
+		labtest.Mark(inv, name, "island", "false")
 	}
 	return inv, map[string]ask{
-		"by MAC, config by labels":                   {from: "192.0.2.1", mac: "52:54:00:00:00:01"},
-		"by MAC, config for all":                     {from: "192.0.2.2", mac: "52:54:00:00:00:02"},
-		"by address, config for all":                 {from: "192.0.2.2"},
-		"by MAC, config by MAC":                      {from: "192.0.2.3", mac: "52:54:00:00:00:03"},
-		"by address, config by MAC":                  {from: "192.0.2.3"},
-		"by MAC, config by MAC of another namespace": {from: "192.0.2.4", mac: "52:54:00:00:00:04"},
-		"by MAC, config by role":                     {from: "192.0.2.5", mac: "52:54:00:00:00:05", role: "db"},
-		"by MAC, its namespace is not there":         {from: "192.0.2.6", mac: "52:54:00:00:00:06"},
-		"a stranger":                                 {from: "192.0.2.99"},
+		"by MAC, config by labels":                   {From: "192.0.2.1", MAC: "52:54:00:00:00:01"},
+		"by MAC, config for all":                     {From: "192.0.2.2", MAC: "52:54:00:00:00:02"},
+		"by address, config for all":                 {From: "192.0.2.2"},
+		"by MAC, config by MAC":                      {From: "192.0.2.3", MAC: "52:54:00:00:00:03"},
+		"by address, config by MAC":                  {From: "192.0.2.3"},
+		"by MAC, config by MAC of another namespace": {From: "192.0.2.4", MAC: "52:54:00:00:00:04"},
+		"by MAC, config by role":                     {From: "192.0.2.5", MAC: "52:54:00:00:00:05", Role: "db"},
+		"by MAC, its namespace is not there":         {From: "192.0.2.6", MAC: "52:54:00:00:00:06"},
+		"a stranger":                                 {From: "192.0.2.99"},
 	}
 }
 
@@ -76,11 +77,11 @@ func TestLossesHoldUpAllThatNothingSettles(t *testing.T) {
 		"a stranger":                                 {},
 	}
 	for name, machine := range machines {
-		if dec := losing(inv, Losses{}).Config(machine.request(t)); dec.Err != nil {
+		if dec := losing(inv, Losses{}).Config(machine.Request(t)); dec.Err != nil {
 			t.Errorf("%s, with nothing lost: %v", name, dec.Err)
 		}
 		for kind, lost := range kindsOfLosses {
-			dec := losing(inv, lost).Config(machine.request(t))
+			dec := losing(inv, lost).Config(machine.Request(t))
 			if want := slices.Contains(served[name], kind); (dec.Err == nil) != want {
 				t.Errorf("%s, %s are lost: %v, want it served: %v", name, kind, dec.Err, want)
 			}
@@ -96,62 +97,40 @@ func TestLostLimits(t *testing.T) {
 	inv, machines := lossRack(t)
 	orphan := machines["by MAC, its namespace is not there"]
 	d := losing(inv, Losses{Namespaces: true})
-	if dec := d.Config(orphan.request(t)); dec.Err == nil || dec.Err.Kind.Status() != 503 {
+	if dec := d.Config(orphan.Request(t)); dec.Err == nil || dec.Err.Kind.Status() != 503 {
 		t.Errorf("without its namespace: %v", dec.Err)
 	}
-	mark(inv, "gone", "island", "false")
-	if dec := d.Config(orphan.request(t)); dec.Err != nil {
+	labtest.Mark(inv, "gone", "island", "false")
+	if dec := d.Config(orphan.Request(t)); dec.Err != nil {
 		t.Errorf("with its namespace: %v", dec.Err)
-	}
-}
-
-// TestLossesHoldUpHostsWithoutAConfig: without a config a host gets no final 404, and neither an event nor a condition
-// says that there is none.
-func TestLossesHoldUpHostsWithoutAConfig(t *testing.T) {
-	for kind, lost := range kindsOfLosses {
-		var l lab
-		l.host("rack-a", "node", "52:54:00:00:00:01", "192.0.2.1")
-		d := losing(l.inventory(t), lost)
-		dec := d.Config(ask{from: "192.0.2.1", mac: "52:54:00:00:00:01"}.request(t))
-		status, reason := 503, "ConfigLost"
-		if lost.Hosts { // the host is there
-			status, reason = 404, "NoConfig"
-		}
-		view := d.opts.Inventory.View()
-		matched := ConfigMatched(d, view, view.Host(model.Ref{Namespace: "rack-a", Name: "node"}))
-		noConfig := slices.ContainsFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
-		if dec.Err == nil || dec.Err.Kind.Status() != status || matched.Met || matched.Reason != reason ||
-			noConfig != (status == 404) {
-			t.Errorf("%s: %v, %+v, notices %v", kind, dec.Err, matched, dec.Notices)
-		}
 	}
 }
 
 // TestLossesHoldUpBoots: nor does a machine boot what a lost object could have changed.
 func TestLossesHoldUpBoots(t *testing.T) {
 	var l lab
-	l.host("rack-a", "imaged", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
-	l.host("rack-a", "disk", "52:54:00:00:00:02", "192.0.2.2").Spec.Image = v1.ImageLocalBoot
-	l.host("rack-a", "done", "52:54:00:00:00:03", "192.0.2.3").Status.State = v1.StateProvisioned
-	l.host("rack-a", "plain", "52:54:00:00:00:04", "192.0.2.4")
-	l.host("rack-a", "missing", "52:54:00:00:00:05", "192.0.2.5").Spec.Image = "gone"
-	l.host("rack-a", "abroad", "52:54:00:00:00:06", "192.0.2.6").Spec.Image = "rack-b/iso"
-	l.image("rack-a", "iso", "")
-	l.image("rack-b", "iso", "")
-	for _, image := range l.images {
+	l.Host("rack-a", "imaged", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
+	l.Host("rack-a", "disk", "52:54:00:00:00:02", "192.0.2.2").Spec.Image = v1.ImageLocalBoot
+	l.Host("rack-a", "done", "52:54:00:00:00:03", "192.0.2.3").Status.State = v1.StateProvisioned
+	l.Host("rack-a", "plain", "52:54:00:00:00:04", "192.0.2.4")
+	l.Host("rack-a", "missing", "52:54:00:00:00:05", "192.0.2.5").Spec.Image = "gone"
+	l.Host("rack-a", "abroad", "52:54:00:00:00:06", "192.0.2.6").Spec.Image = "rack-b/iso"
+	l.Image("rack-a", "iso", "")
+	l.Image("rack-b", "iso", "")
+	for _, image := range l.Images {
 		image.Status.Phase = v1.PhaseReady
 	}
-	inv := l.inventory(t)
-	here := l.inventory(t)
-	mark(here, "rack-a", "island", "false")
-	card := func(n string) ask { return ask{from: "192.0.2." + n, mac: "52:54:00:00:00:0" + n} }
+	inv := l.Inventory(t)
+	here := l.Inventory(t)
+	labtest.Mark(here, "rack-a", "island", "false")
+	card := func(n string) ask { return ask{From: "192.0.2." + n, MAC: "52:54:00:00:00:0" + n} }
 	for name, c := range map[string]struct {
 		machine ask
 		inv     *snapshot.Inventory
 		served  []string
 	}{
-		"a stranger":                        {ask{from: "192.0.2.99"}, here, []string{"configs"}},
-		"by address":                        {ask{from: "192.0.2.1"}, here, []string{"configs"}},
+		"a stranger":                        {ask{From: "192.0.2.99"}, here, []string{"configs"}},
+		"by address":                        {ask{From: "192.0.2.1"}, here, []string{"configs"}},
 		"by MAC":                            {card("1"), here, []string{"hosts", "configs", "images", "namespaces"}},
 		"by MAC, without its namespace":     {card("1"), inv, []string{"hosts", "configs", "images"}},
 		"its disk":                          {card("2"), inv, []string{"hosts", "configs", "images", "namespaces"}},
@@ -162,7 +141,7 @@ func TestLossesHoldUpBoots(t *testing.T) {
 		"an image of another namespace":     {card("6"), here, []string{"hosts", "configs", "images"}},
 	} {
 		for kind, lost := range kindsOfLosses {
-			b := losing(c.inv, lost).Boot(c.machine.request(t))
+			b := losing(c.inv, lost).Boot(c.machine.Request(t))
 			if want := slices.Contains(c.served, kind); (b.Err == nil) != want {
 				t.Errorf("%s, %s are lost: %v, want it booted: %v", name, kind, b.Err, want)
 			}
@@ -171,11 +150,11 @@ func TestLossesHoldUpBoots(t *testing.T) {
 			}
 		}
 	}
-	b := losing(here, Losses{Images: true}).Boot(card("5").request(t))
+	b := losing(here, Losses{Images: true}).Boot(card("5").Request(t))
 	if b.Err == nil || !strings.Contains(b.Err.Sentence, "lacks the image rack-a/gone") {
 		t.Errorf("of an image that may be lost it is said: %v", b.Err)
 	}
-	i := losing(here, Losses{Images: true}).Image(card("5").request(t), model.Ref{Namespace: "rack-a", Name: "gone"}, false)
+	i := losing(here, Losses{Images: true}).Image(card("5").Request(t), model.Ref{Namespace: "rack-a", Name: "gone"}, false)
 	if i.Err == nil || i.Err.Kind.Status() != 503 {
 		t.Errorf("an image that may be lost: %v", i.Err)
 	}

@@ -14,9 +14,9 @@ import (
 // claims to be a host with bootSources, at every endpoint.
 func TestBootSourceOfAnotherMachine(t *testing.T) {
 	l := rack()
-	l.hosts[0].Spec.BootSources = []string{"172.16.0.0/24"}
-	l.hosts[0].Spec.SystemUUID = uuidA
-	inv := l.inventory(t)
+	l.Hosts[0].Spec.BootSources = []string{"172.16.0.0/24"}
+	l.Hosts[0].Spec.SystemUUID = uuidA
+	inv := l.Inventory(t)
 	live := model.Ref{Namespace: "g10", Name: "live"}
 	for name, policy := range map[string]Policy{"auto": {}, "enforce": enforce} {
 		d := New(Options{Inventory: inv, Policy: policy})
@@ -25,14 +25,14 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			ask  ask
 			want fault.Kind // Internal: none; NoMatch: it is no host, and nothing is refused
 		}{
-			{"another machine", ask{from: "172.16.0.66", neighbor: macX, hostname: "h1"}, fault.Refused},
-			{"another machine by MAC", ask{from: "172.16.0.66", neighbor: macX, mac: "52:54:00:00:00:01"}, fault.Refused},
-			{"another machine by UUID", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.NoMatch},
-			{"another host", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:02", hostname: "h1"}, fault.Refused},
-			{"the host itself", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:01", hostname: "h1"}, fault.Internal},
-			{"from behind a router", ask{from: "172.16.0.66", hostname: "h1"}, fault.Internal},
+			{"another machine", ask{From: "172.16.0.66", Neighbor: macX, Hostname: "h1"}, fault.Refused},
+			{"another machine by MAC", ask{From: "172.16.0.66", Neighbor: macX, MAC: "52:54:00:00:00:01"}, fault.Refused},
+			{"another machine by UUID", ask{From: "172.16.0.66", Neighbor: macX, UUID: uuidA}, fault.NoMatch},
+			{"another host", ask{From: "172.16.0.66", Neighbor: "52:54:00:00:00:02", Hostname: "h1"}, fault.Refused},
+			{"the host itself", ask{From: "172.16.0.66", Neighbor: "52:54:00:00:00:01", Hostname: "h1"}, fault.Internal},
+			{"from behind a router", ask{From: "172.16.0.66", Hostname: "h1"}, fault.Internal},
 		} {
-			req := c.ask.request(t)
+			req := c.ask.Request(t)
 			dec := d.Config(req)
 			boots := d.Boot(req)
 			for endpoint, got := range map[string]struct {
@@ -71,15 +71,15 @@ func imageAnswer(i ImageDecision) (answer struct {
 // hardware address: the first is served, and its event names the other.
 func TestTwoHostsOfOneMachine(t *testing.T) {
 	l := &lab{}
-	l.host("g10", "by-mac", macA, "")
-	l.host("g10", "by-ip", "", "192.0.2.1")
-	l.config("g10", "c", Ignition, sel{Default: true})
-	d := New(Options{Inventory: l.inventory(t)})
+	l.Host("g10", "by-mac", macA, "")
+	l.Host("g10", "by-ip", "", "192.0.2.1")
+	l.Config("g10", "c", Ignition, sel{Default: true})
+	d := New(Options{Inventory: l.Inventory(t)})
 	for _, c := range []struct {
 		neighbor string
 		want     []string
 	}{{macA, []string{ReasonDuplicate + " g10/by-ip"}}, {macX, nil}, {"", nil}} {
-		dec := d.Config(ask{from: "192.0.2.1", neighbor: c.neighbor}.request(t))
+		dec := d.Config(ask{From: "192.0.2.1", Neighbor: c.neighbor}.Request(t))
 		if dec.Err != nil || dec.Host.Name != "by-ip" || !slices.Equal(notices(dec.Notices), c.want) {
 			t.Errorf("neighbour %q: %v, %v; want %v", c.neighbor, dec.Err, notices(dec.Notices), c.want)
 		}

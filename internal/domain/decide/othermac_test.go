@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -37,43 +36,43 @@ func TestOtherMACIdentifiesItsHost(t *testing.T) {
 		want   string
 		reason string // of the only event about a claim
 	}{
-		{"from a boot source", Policy{}, portA, 0, ask{from: "172.16.0.9", otherMAC: portA}, nat1, ""},
-		{"a GUID", Policy{}, guidA, 0, ask{from: "172.16.0.9", otherMAC: guidA}, nat1, ""},
-		{"beside a MAC of no host", Policy{}, portA, 0, ask{from: "172.16.0.9", mac: macX, otherMAC: portA}, nat1,
+		{"from a boot source", Policy{}, portA, 0, ask{From: "172.16.0.9", OtherMAC: portA}, nat1, ""},
+		{"a GUID", Policy{}, guidA, 0, ask{From: "172.16.0.9", OtherMAC: guidA}, nat1, ""},
+		{"beside a MAC of no host", Policy{}, portA, 0, ask{From: "172.16.0.9", MAC: macX, OtherMAC: portA}, nat1,
 			ReasonClaimIgnored},
-		{"trusted", trust, portA, 0, ask{from: "192.168.66.6", otherMAC: portA}, nat1, ""},
-		{"believed", Policy{}, portA, 0, ask{from: "192.168.66.6", otherMAC: portA, believed: true}, nat1, ""},
-		{"denied", deny, portA, 0, ask{from: "172.16.0.9", otherMAC: portA}, "404; host -; config -", ""},
-		{"from elsewhere", Policy{}, portA, 0, ask{from: "192.168.66.6", otherMAC: portA}, "403; host -; config -",
+		{"trusted", trust, portA, 0, ask{From: "192.168.66.6", OtherMAC: portA}, nat1, ""},
+		{"believed", Policy{}, portA, 0, ask{From: "192.168.66.6", OtherMAC: portA, Believed: true}, nat1, ""},
+		{"denied", deny, portA, 0, ask{From: "172.16.0.9", OtherMAC: portA}, "404; host -; config -", ""},
+		{"from elsewhere", Policy{}, portA, 0, ask{From: "192.168.66.6", OtherMAC: portA}, "403; host -; config -",
 			ReasonClaimRefused},
-		{"by another host", Policy{}, portA, 0, ask{from: "192.168.10.10", otherMAC: portA}, "403; host -; config -",
+		{"by another host", Policy{}, portA, 0, ask{From: "192.168.10.10", OtherMAC: portA}, "403; host -; config -",
 			ReasonClaimRefused},
 		{"on-link with an Ethernet address of another machine", Policy{}, portA, 0,
-			ask{from: "172.16.0.9", neighbor: macX, otherMAC: portA}, "403; host -; config -", ReasonClaimRefused},
-		{"the end of an address alone", Policy{}, portA, 0, ask{from: "172.16.0.9", otherMAC: guidA},
+			ask{From: "172.16.0.9", Neighbor: macX, OtherMAC: portA}, "403; host -; config -", ReasonClaimRefused},
+		{"the end of an address alone", Policy{}, portA, 0, ask{From: "172.16.0.9", OtherMAC: guidA},
 			"404; host -; config -", ReasonClaimIgnored},
-		{"of nobody, by a known host", Policy{}, portA, 0, ask{from: "192.168.10.10", otherMAC: portB}, builder1,
+		{"of nobody, by a known host", Policy{}, portA, 0, ask{From: "192.168.10.10", OtherMAC: portB}, builder1,
 			ReasonClaimIgnored},
-		{"where no host has any", Policy{}, "", 0, ask{from: "172.16.0.9", otherMAC: portA}, "404; host -; config -", ""},
-		{"where no host has any, by a known host", Policy{}, "", 0, ask{from: "192.168.10.10", otherMAC: portA},
+		{"where no host has any", Policy{}, "", 0, ask{From: "172.16.0.9", OtherMAC: portA}, "404; host -; config -", ""},
+		{"where no host has any, by a known host", Policy{}, "", 0, ask{From: "192.168.10.10", OtherMAC: portA},
 			builder1, ""},
 		{"where no host has any, by a limited host", Policy{}, "", AllLimited,
-			ask{from: "192.168.10.10", otherMAC: portA}, builder1, ""},
-		{"a limited source", Policy{}, portA, AllLimited, ask{from: "172.16.0.9", otherMAC: portA},
+			ask{From: "192.168.10.10", OtherMAC: portA}, builder1, ""},
+		{"a limited source", Policy{}, portA, AllLimited, ask{From: "172.16.0.9", OtherMAC: portA},
 			"503; host -; config -", ""},
 	} {
 		l := withNAT()
-		for _, h := range l.hosts {
+		for _, h := range l.Hosts {
 			if h.Name == "nat1" {
 				h.Spec.BootMACAddress = ""
 			}
 		}
 		if c.port != "" {
-			withPort(l.hosts, "nat1", c.port)
+			withPort(l.Hosts, "nat1", c.port)
 		}
-		req := c.ask.request(t)
+		req := c.ask.Request(t)
 		req.ClaimLimit = c.limit
-		dec := New(Options{Inventory: l.inventory(t), Policy: c.policy}).Config(req)
+		dec := New(Options{Inventory: l.Inventory(t), Policy: c.policy}).Config(req)
 		reason, guesses := "", len(dec.Unheld.Ignored)
 		for _, n := range dec.Notices {
 			if n.Reason == ReasonClaimRefused || n.Reason == ReasonClaimIgnored {
@@ -89,30 +88,10 @@ func TestOtherMACIdentifiesItsHost(t *testing.T) {
 // TestOtherMACBesideAMAC: the guesses of a machine behind NAT are counted by the claim that identifies it.
 func TestOtherMACBesideAMAC(t *testing.T) {
 	l := withNAT()
-	withPort(l.hosts, "nat1", portA)
-	dec := New(Options{Inventory: l.inventory(t)}).Config(
-		ask{from: "172.16.0.9", mac: macC, otherMAC: portB}.request(t))
+	withPort(l.Hosts, "nat1", portA)
+	dec := New(Options{Inventory: l.Inventory(t)}).Config(
+		ask{From: "172.16.0.9", MAC: macC, OtherMAC: portB}.Request(t))
 	if got := dec.Unheld.Beside; dec.Host == nil || got != "mac "+macC || len(dec.Unheld.Ignored) != 1 {
 		t.Errorf("%s, identified by %q, ignored %q", outcome(&dec), got, dec.Unheld.Ignored)
-	}
-}
-
-// TestExplainShowsOtherMAC: an explanation has the address that the machine claims, whether or not a host has it.
-func TestExplainShowsOtherMAC(t *testing.T) {
-	l := withNAT()
-	withPort(l.hosts, "nat1", portA)
-	d := New(Options{Inventory: l.inventory(t)})
-	for port, want := range map[string]string{portA: "g11/nat1 mac", portB: " "} {
-		in, malformed := ParseInquiry("from=172.16.0.9&mac=" + port)
-		if malformed != nil {
-			t.Fatal(malformed)
-		}
-		e, err := d.Inquire(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(e.Host, " ", e.FoundBy); got != want || e.Client.OtherMAC != port {
-			t.Errorf("%s: found %q, shown %q; want %q", port, got, e.Client.OtherMAC, want)
-		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 )
@@ -98,4 +99,25 @@ func (q *question) whyNot(kind string, h, own *model.Host, ownBy string) string 
 	}
 	return "that of a host which does not boot from " + q.client() +
 		"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources"
+}
+
+// Unrecognised says why no machine is recognised as a host, and what to do; "": machines can
+// be. Without an address of the host every claim to be it is refused, unless all claims are
+// believed.
+func Unrecognised(d *Decider, h *model.Host) string {
+	usesTable, ignoresClaims := d.opts.Policy.Neighbors != identity.NeighborsOff, d.opts.Policy.Claims == identity.Deny
+	if d.opts.Policy.Claims == identity.Trust || len(h.IPs) > 0 || usesTable && len(h.MACs) > 0 ||
+		!ignoresClaims && len(h.BootSources) > 0 {
+		return ""
+	}
+	text := "no machine is recognised as this host: set "
+	switch {
+	case usesTable && ignoresClaims:
+		return text + "bootMACAddress or ip (--identity-claims=deny ignores bootSources)"
+	case usesTable:
+		return text + "bootMACAddress, ip or bootSources"
+	case ignoresClaims:
+		return text + "ip (--neighbors=off and --identity-claims=deny leave nothing else)"
+	}
+	return text + "ip or bootSources (--neighbors=off shows no hardware addresses)"
 }

@@ -23,20 +23,20 @@ func TestRemediesOfClaims(t *testing.T) {
 		says         string
 		follow       func(own, claimed *v1.BareMetalHost)
 	}{
-		{"no known machine: spec.ip", nil, nil, ask{from: "172.16.0.9"},
+		{"no known machine: spec.ip", nil, nil, ask{From: "172.16.0.9"},
 			"that of a host which does not boot from 172.16.0.9; leave the parameter out," +
 				" or add this address to the host's spec.ip or spec.bootSources",
 			func(_, h *v1.BareMetalHost) { h.Spec.IP = "172.16.0.9" }},
-		{"no known machine: spec.bootSources", nil, nil, ask{from: "172.16.0.9"},
+		{"no known machine: spec.bootSources", nil, nil, ask{From: "172.16.0.9"},
 			"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources",
 			func(_, h *v1.BareMetalHost) { h.Spec.BootSources = []string{"172.16.0.9"} }},
-		{"a host by its address", func(own *v1.BareMetalHost) { own.Spec.IP = "172.16.0.9" }, nil, ask{from: "172.16.0.9"},
+		{"a host by its address", func(own *v1.BareMetalHost) { own.Spec.IP = "172.16.0.9" }, nil, ask{From: "172.16.0.9"},
 			"not that of host g10/own, which this client is by its address; leave the parameter out," +
 				" or move 172.16.0.9 to the host with this hostname",
 			func(own, h *v1.BareMetalHost) { own.Spec.IP, h.Spec.IP = "", "172.16.0.9" }},
 		{"a host by its address and hardware address", func(own *v1.BareMetalHost) {
 			own.Spec.IP, own.Spec.BootMACAddress = "172.16.0.9", macX
-		}, nil, ask{from: "172.16.0.9", neighbor: macX},
+		}, nil, ask{From: "172.16.0.9", Neighbor: macX},
 			"; leave the parameter out, or move 172.16.0.9 and the hardware address " + macX + " to the host with this hostname",
 			func(own, h *v1.BareMetalHost) {
 				own.Spec.IP, own.Spec.BootMACAddress = "", ""
@@ -44,45 +44,45 @@ func TestRemediesOfClaims(t *testing.T) {
 			}},
 		{"a host by its hardware address", func(own *v1.BareMetalHost) { own.Spec.BootMACAddress = macX },
 			func(h *v1.BareMetalHost) { h.Spec.BootSources = []string{"172.16.0.0/24"} },
-			ask{from: "172.16.0.9", neighbor: macX},
+			ask{From: "172.16.0.9", Neighbor: macX},
 			"not that of host g10/own, which this client is by its hardware address; leave the parameter out," +
 				" or move " + macX + " to the host with this hostname",
 			func(own, h *v1.BareMetalHost) {
 				own.Spec.BootMACAddress = ""
 				nic(h, macX, "")
 			}},
-		{"on the server's network", nil, nil, ask{from: "172.16.0.9", neighbor: macX},
+		{"on the server's network", nil, nil, ask{From: "172.16.0.9", Neighbor: macX},
 			"that of a host which has other hardware addresses than this client, which is on the server's own network and so" +
 				" is no NAT; leave the parameter out, or add " + macX + " to the spec.nics of the host if this is its machine",
 			func(_, h *v1.BareMetalHost) { nic(h, macX, "") }},
 		{"on the server's network, in its bootSources", nil,
 			func(h *v1.BareMetalHost) { h.Spec.BootSources = []string{"172.16.0.0/24"} },
-			ask{from: "172.16.0.9", neighbor: macX}, "; leave the parameter out, or add " + macX + " to the spec.nics",
+			ask{From: "172.16.0.9", Neighbor: macX}, "; leave the parameter out, or add " + macX + " to the spec.nics",
 			func(_, h *v1.BareMetalHost) { nic(h, macX, "") }},
 	} {
 		for _, policy := range []Policy{{}, enforce} {
 			l := &lab{}
-			own, claimed := l.host("g10", "own", "", ""), l.host("g10", "claimed", macA, "10.1.0.1")
-			l.config("g10", "claimed", "ignition", sel{MatchHostnames: []string{"claimed"}})
+			own, claimed := l.Host("g10", "own", "", ""), l.Host("g10", "claimed", macA, "10.1.0.1")
+			l.Config("g10", "claimed", "ignition", sel{MatchHostnames: []string{"claimed"}})
 			if c.own != nil {
 				c.own(own)
 			}
 			if c.claimed != nil {
 				c.claimed(claimed)
 			}
-			c.ask.hostname = "claimed"
-			d := New(Options{Inventory: l.inventory(t), Policy: policy})
-			dec := d.Config(c.ask.request(t))
+			c.ask.Hostname = "claimed"
+			d := New(Options{Inventory: l.Inventory(t), Policy: policy})
+			dec := d.Config(c.ask.Request(t))
 			if dec.Err == nil || !strings.Contains(dec.Err.Sentence, c.says) {
 				t.Errorf("%s: got  %v\nwant %s", c.name, dec.Err, c.says)
 			}
 			silent := c.ask
-			silent.hostname = ""
-			if dec = d.Config(silent.request(t)); dec.Err != nil && dec.Err.Kind == fault.Refused {
+			silent.Hostname = ""
+			if dec = d.Config(silent.Request(t)); dec.Err != nil && dec.Err.Kind == fault.Refused {
 				t.Errorf("%s, without the parameter: %v", c.name, dec.Err)
 			}
 			c.follow(own, claimed)
-			dec = New(Options{Inventory: l.inventory(t), Policy: policy}).Config(c.ask.request(t))
+			dec = New(Options{Inventory: l.Inventory(t), Policy: policy}).Config(c.ask.Request(t))
 			if got := outcome(&dec); got != "200; host g10/claimed by hostname; config g10/claimed by hostname" ||
 				len(dec.Notices) > 0 {
 				t.Errorf("%s, after the advice was followed: %s, notices %q", c.name, got, notices(dec.Notices))
@@ -95,15 +95,15 @@ func TestRemediesOfClaims(t *testing.T) {
 // no event that says that the machine has asked. The question of the machine does.
 func TestBelievedCallerIsNoMachine(t *testing.T) {
 	l := &lab{}
-	l.host("g10", "idle", macA, "192.168.10.10")
-	d := New(Options{Inventory: l.inventory(t)})
+	l.Host("g10", "idle", macA, "192.168.10.10")
+	d := New(Options{Inventory: l.Inventory(t)})
 	for from, mac := range map[string]string{"192.168.10.10": macA, "192.168.10.66": macX} {
 		for _, believed := range []bool{false, true} {
-			a := ask{from: from, neighbor: mac}
+			a := ask{From: from, Neighbor: mac}
 			if believed {
-				a = ask{from: "127.0.0.1", mac: mac, believed: true}
+				a = ask{From: "127.0.0.1", MAC: mac, Believed: true}
 			}
-			dec := d.Config(a.request(t))
+			dec := d.Config(a.Request(t))
 			if dec.Err == nil || dec.Err.Kind != fault.NoMatch || (len(dec.Notices) == 0) != believed {
 				t.Errorf("%+v: %v, notices %q", a, dec.Err, notices(dec.Notices))
 			}
@@ -115,35 +115,35 @@ func TestBelievedCallerIsNoMachine(t *testing.T) {
 // answer does not tell to create a host with it.
 func TestRemediesWithoutAddress(t *testing.T) {
 	l := story()
-	l.host("g10", "bare", "", "").Spec.Hostname = "bare"
-	d := New(Options{Inventory: l.inventory(t)})
+	l.Host("g10", "bare", "", "").Spec.Hostname = "bare"
+	d := New(Options{Inventory: l.Inventory(t)})
 	for _, c := range []struct {
 		ask     ask
 		says    string
 		notices []string
 	}{
-		{ask{role: "builder"}, "an unknown machine may not claim a role; name the address of the machine, as with --from of" +
+		{ask{Role: "builder"}, "an unknown machine may not claim a role; name the address of the machine, as with --from of" +
 			" glowplug explain, or leave the parameter role out", []string{"a machine whose address is not known asks" +
 			" this server and is no known host; name the address of the machine, as with --from of glowplug explain"}},
-		{ask{role: "builder", neighbor: macX}, "an unknown machine may not claim a role; create a BareMetalHost with the" +
+		{ask{Role: "builder", Neighbor: macX}, "an unknown machine may not claim a role; create a BareMetalHost with the" +
 			" hardware address " + macX + " and the label role=builder, or leave the parameter role out",
 			[]string{"a machine with the hardware address " + macX + " asks this server and is no known host;" +
 				" create a BareMetalHost with its hardware address"}},
 		{ask{}, "no ignition config matches a machine whose address is not known; name the address of the machine, as with" +
 			" --from of glowplug explain, or create a config with default: true", nil},
-		{ask{neighbor: macX}, "no ignition config matches a machine with the hardware address " + macX +
+		{ask{Neighbor: macX}, "no ignition config matches a machine with the hardware address " + macX +
 			", which is no known host; create a BareMetalHost with this hardware address, or a config with default: true", nil},
-		{ask{believed: true, mac: macX}, "no ignition config matches a machine with the hardware address " + macX +
+		{ask{Believed: true, MAC: macX}, "no ignition config matches a machine with the hardware address " + macX +
 			", which is no known host; create a BareMetalHost with this hardware address, or a config with default: true", nil},
-		{ask{believed: true, from: "127.0.0.1", mac: macX}, "no ignition config matches a machine with the hardware" +
+		{ask{Believed: true, From: "127.0.0.1", MAC: macX}, "no ignition config matches a machine with the hardware" +
 			" address " + macX + ", which is no known host; create a BareMetalHost with this hardware address, or a config" +
 			" with default: true", nil},
-		{ask{hostname: "bare"}, "the claimed hostname is that of a host, and no machine is recognised as this host:" +
+		{ask{Hostname: "bare"}, "the claimed hostname is that of a host, and no machine is recognised as this host:" +
 			" set bootMACAddress, ip or bootSources", nil},
-		{ask{mac: macA}, "the claimed mac is that of a host, and it is not known where the machine asks from; leave the" +
+		{ask{MAC: macA}, "the claimed mac is that of a host, and it is not known where the machine asks from; leave the" +
 			" parameter out, or name the address of the machine, as with --from of glowplug explain", nil},
 	} {
-		dec := d.Config(c.ask.request(t))
+		dec := d.Config(c.ask.Request(t))
 		if dec.Err == nil || dec.Err.Sentence != c.says {
 			t.Errorf("%+v: got  %v\nwant %s", c.ask, dec.Err, c.says)
 		}

@@ -62,17 +62,17 @@ func TestTokensOfBoots(t *testing.T) {
 func tokenLab(t *testing.T) (*Decider, *model.Host) {
 	t.Helper()
 	var l lab
-	h := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
+	h := l.Host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
 	yes := true
 	h.Spec.Provisioning, h.Spec.Image = &v1.Provisioning{Token: &yes}, "live"
-	l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+	l.Config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
 	for _, name := range []string{"live", "other"} {
-		l.image("g10", name, "")
-		l.images[len(l.images)-1].Status = v1.ISCSICdromStatus{
+		l.Image("g10", name, "")
+		l.Images[len(l.Images)-1].Status = v1.ISCSICdromStatus{
 			Phase: v1.PhaseReady, TargetIQN: "iqn.2026-01.test:" + name,
 		}
 	}
-	inv := l.inventory(t)
+	inv := l.Inventory(t)
 	view := inv.View()
 	host := view.Host(model.Ref{Namespace: "g10", Name: "server1"})
 	issued := IssueToken(host, host.Progress, false, epoch.Add(time.Hour))
@@ -101,7 +101,7 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 		"the placeholder":   {boottoken.Placeholder, foreign},
 		"without any token": {"", "has no token"},
 	} {
-		req := ask{from: "192.0.2.10"}.request(t)
+		req := ask{From: "192.0.2.10"}.Request(t)
 		req.At, req.Claims.Token = issued, tt.token
 		config := d.Config(req)
 		image := d.Image(req, h.Image, false)
@@ -135,42 +135,13 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 			t.Errorf("%s: an image for everybody: %v, token %q", name, other.Err, other.Token)
 		}
 	}
-	req := ask{from: "192.0.2.10"}.request(t)
+	req := ask{From: "192.0.2.10"}.Request(t)
 	req.At, req.Caller.Believed = issued, true
 	if dec := d.Config(req); dec.Err != nil {
 		t.Errorf("a believed caller: %v", dec.Err)
 	}
 	if image := d.Image(req, h.Image, false); image.Err != nil || image.Token != "" {
 		t.Errorf("a believed caller: %v %q", image.Err, image.Token)
-	}
-}
-
-// TestExplainTokens: the machine is taken to have the token as far as its script has it.
-func TestExplainTokens(t *testing.T) {
-	for name, tt := range map[string]struct {
-		state, image string
-		status       int
-		token        bool
-	}{
-		"it boots its image":         {"", "live", 200, true},
-		"it has received its config": {v1.StateProvisioning, "live", 200, false},
-		"it boots its disk":          {v1.StateProvisioned, "live", 403, false},
-		"it has nothing to boot":     {"", "", 403, false},
-	} {
-		var l lab
-		object := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
-		yes := true
-		object.Spec.Provisioning, object.Spec.Image = &v1.Provisioning{Token: &yes}, tt.image
-		object.Status.State = tt.state
-		l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
-		l.image("g10", "live", "")
-		l.images[0].Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady}
-		d := New(Options{Inventory: l.inventory(t), Tokens: bootKey})
-		e, failure := d.Inquire(&Inquiry{Type: Ignition, At: epoch, Host: "server1", Namespace: "g10"})
-		if failure != nil || e.Status != tt.status || e.Boot.Token != tt.token ||
-			strings.HasPrefix(e.Identity, "refused") {
-			t.Errorf("%s: %v, %d, token %t, identity %s", name, failure, e.Status, e.Boot.Token, e.Identity)
-		}
 	}
 }
 

@@ -21,37 +21,37 @@ func TestUnheld(t *testing.T) {
 		// limited is the status once the source is limited; 0: as before.
 		limited int
 	}{
-		{name: "no claims", ask: ask{from: "192.168.10.10"}},
-		{name: "claims that hold", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidA, hostname: "builder1",
-			ip: "192.168.10.10", role: "builder"}},
-		{name: "claims that the neighbour table bears out", ask: ask{from: "192.168.66.6", neighbor: macD, mac: macD,
-			role: "builder"}},
-		{name: "a claim of another host", ask: ask{from: "192.168.10.10", mac: macB}, want: Unheld{Refused: true},
+		{name: "no claims", ask: ask{From: "192.168.10.10"}},
+		{name: "claims that hold", ask: ask{From: "192.168.10.10", MAC: macA, UUID: uuidA, Hostname: "builder1",
+			IP: "192.168.10.10", Role: "builder"}},
+		{name: "claims that the neighbour table bears out", ask: ask{From: "192.168.66.6", Neighbor: macD, MAC: macD,
+			Role: "builder"}},
+		{name: "a claim of another host", ask: ask{From: "192.168.10.10", MAC: macB}, want: Unheld{Refused: true},
 			limited: 503},
-		{name: "a stranger's claim of a host", ask: ask{from: "192.168.66.6", mac: macB}, want: Unheld{Refused: true},
+		{name: "a stranger's claim of a host", ask: ask{From: "192.168.66.6", MAC: macB}, want: Unheld{Refused: true},
 			limited: 503},
-		{name: "a stranger's claim of nobody", ask: ask{from: "192.168.66.6", mac: macX, hostname: "nobody"},
+		{name: "a stranger's claim of nobody", ask: ask{From: "192.168.66.6", MAC: macX, Hostname: "nobody"},
 			want: Unheld{Ignored: []string{"mac " + macX, "hostname nobody"}}, limited: 503},
-		{name: "a stranger's own claims", ask: ask{from: "192.168.66.6", ip: "192.168.66.6", neighbor: macX, mac: macX},
+		{name: "a stranger's own claims", ask: ask{From: "192.168.66.6", IP: "192.168.66.6", Neighbor: macX, MAC: macX},
 			limited: 503},
-		{name: "another address", ask: ask{from: "192.168.66.6", ip: "192.168.66.7"}, want: Unheld{Refused: true},
+		{name: "another address", ask: ask{From: "192.168.66.6", IP: "192.168.66.7"}, want: Unheld{Refused: true},
 			limited: 503},
-		{name: "a stranger's role", ask: ask{from: "192.168.66.6", role: "builder"}, want: Unheld{Refused: true},
+		{name: "a stranger's role", ask: ask{From: "192.168.66.6", Role: "builder"}, want: Unheld{Refused: true},
 			limited: 503},
-		{name: "another role", ask: ask{from: "192.168.10.10", role: "server"}, want: Unheld{Refused: true}, limited: 503},
-		{name: "a host's claim of nobody", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidX},
+		{name: "another role", ask: ask{From: "192.168.10.10", Role: "server"}, want: Unheld{Refused: true}, limited: 503},
+		{name: "a host's claim of nobody", ask: ask{From: "192.168.10.10", MAC: macA, UUID: uuidX},
 			want: Unheld{Ignored: []string{"uuid " + uuidX}, Known: true}, limited: 503},
-		{name: "a claim from behind NAT", ask: ask{from: "172.16.0.9", mac: macC}, limited: 503},
-		{name: "a claim of nobody from behind NAT", ask: ask{from: "172.16.0.9", mac: macC, uuid: uuidX},
+		{name: "a claim from behind NAT", ask: ask{From: "172.16.0.9", MAC: macC}, limited: 503},
+		{name: "a claim of nobody from behind NAT", ask: ask{From: "172.16.0.9", MAC: macC, UUID: uuidX},
 			want: Unheld{Ignored: []string{"uuid " + uuidX}, Known: true, Beside: "mac " + macC}, limited: 503},
-		{name: "trusted claims", policy: trust, ask: ask{from: "192.168.66.6", mac: macB, hostname: "nobody"}},
-		{name: "claims that are not looked at", policy: deny, ask: ask{from: "192.168.66.6", mac: macB, hostname: "nobody"}},
-		{name: "a believed caller", ask: ask{from: "192.168.66.6", believed: true, mac: macB, hostname: "nobody"}},
+		{name: "trusted claims", policy: trust, ask: ask{From: "192.168.66.6", MAC: macB, Hostname: "nobody"}},
+		{name: "claims that are not looked at", policy: deny, ask: ask{From: "192.168.66.6", MAC: macB, Hostname: "nobody"}},
+		{name: "a believed caller", ask: ask{From: "192.168.66.6", Believed: true, MAC: macB, Hostname: "nobody"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inv := storyAnd(func(l *lab) { l.config("g10", "fallback", "ignition", sel{Default: true}) })().inventory(t)
+			inv := storyAnd(func(l *lab) { l.Config("g10", "fallback", "ignition", sel{Default: true}) })().Inventory(t)
 			d := New(Options{Inventory: inv, Policy: c.policy})
-			req := c.ask.request(t)
+			req := c.ask.Request(t)
 			dec := d.Config(req)
 			u := dec.Unheld
 			if u.Refused != c.want.Refused || u.Known != c.want.Known || u.Beside != c.want.Beside || !slices.Equal(u.Ignored,
@@ -61,7 +61,7 @@ func TestUnheld(t *testing.T) {
 			if b := d.Boot(req); b.Unheld.Any() != c.want.Any() {
 				t.Errorf("of what it boots: %+v", b.Unheld)
 			}
-			if i := d.Image(req, model.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
+			if i := d.Image(req, model.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.Role == "" {
 				t.Errorf("of an image: %+v", i.Unheld)
 			}
 			req.ClaimLimit = StrangersLimited
@@ -85,12 +85,12 @@ func TestUnheld(t *testing.T) {
 func TestWithheldImages(t *testing.T) {
 	l := story()
 	for _, name := range []string{"own", "other"} {
-		l.image("g10", name, "")
-		i := l.images[len(l.images)-1]
+		l.Image("g10", name, "")
+		i := l.Images[len(l.Images)-1]
 		i.Status.Phase, i.Status.TargetIQN = v1.PhaseReady, "iqn.2026-11.dev.glowplug:g10:"+name
 	}
-	l.hosts[0].Spec.Image = "own"
-	d := New(Options{Inventory: l.inventory(t)})
+	l.Hosts[0].Spec.Image = "own"
+	d := New(Options{Inventory: l.Inventory(t)})
 	for _, c := range []struct {
 		from, image string
 		before      int

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
 )
@@ -228,62 +226,14 @@ func TestMergedWindows(t *testing.T) {
 	}
 }
 
-// TestConfigsOutsideTheWindow: the decision refuses the config, a boot shows why, and a believed caller,
-// who is no machine, receives it.
-func TestConfigsOutsideTheWindow(t *testing.T) {
-	var l lab
-	h := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
-	h.Spec.IPXE = "#!ipxe\nexit\n"
-	l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
-	h.Spec.Provisioning = &v1.Provisioning{Window: &metav1.Duration{Duration: time.Hour}}
-	d := New(Options{Inventory: l.inventory(t)})
-	req := ask{from: "192.0.2.10"}.request(t)
-	for at, isOpen := range map[time.Duration]bool{0: true, time.Hour: true, time.Hour + time.Second: false} {
-		req.At = epoch.Add(at)
-		dec := d.Config(req)
-		if (dec.Err == nil) != isOpen {
-			t.Errorf("after %s: %v", at, dec.Err)
-		}
-		if isOpen {
-			continue
-		}
-		if dec.Err.Kind.Status() != 403 || len(dec.Notices) != 1 || dec.Notices[0].Reason != ReasonWindowClosed {
-			t.Errorf("%v, %v", dec.Err, dec.Notices)
-		}
-		boot := *req
-		boot.Type = IPXE
-		b := d.Boot(&boot)
-		if b.Err == nil || b.Err.Kind.Status() != 503 || !strings.Contains(b.Err.Sentence, v1.AnnotationRearm) {
-			t.Errorf("boots: %v", b.Err)
-		}
-		if len(b.Err.Sentence) > 160 {
-			t.Errorf("too long for a script: %s", b.Err.Sentence)
-		}
-		boot.Type = Complete
-		if b := d.Boot(&boot); b.Err != nil {
-			t.Errorf("a report is refused: %v", b.Err)
-		}
-		req.Caller.Believed = true
-		if dec := d.Config(req); dec.Err != nil {
-			t.Errorf("a believed caller: %v", dec.Err)
-		}
-		req.Caller.Believed = false
-		if e := d.Explain(req); e.Status != 403 ||
-			strings.HasPrefix(e.Identity, "refused") ||
-			!strings.Contains(e.Error, "provisioning window of 1h0m0s ended at") {
-			t.Errorf("explain: %d %s", e.Status, e.Error)
-		}
-	}
-}
-
 // TestScriptsWithinABoot: a machine that has received its config may ask for its script again in the same
 // boot, also where its number of configs is used up.
 func TestScriptsWithinABoot(t *testing.T) {
 	var l lab
-	h := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
+	h := l.Host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
 	one := int32(1)
 	h.Spec.IPXE, h.Spec.Provisioning = "echo hi", &v1.Provisioning{MaxFetches: &one}
-	inv := l.inventory(t)
+	inv := l.Inventory(t)
 	host := inv.View().Host(model.Ref{Namespace: "g10", Name: "server1"})
 	p, _ := Advance(host, host.Progress, ImageStep, epoch)
 	p, _, _ = Fetch(host, p, model.Limits{MaxFetches: 1}, clientA, epoch)
@@ -297,7 +247,7 @@ func TestScriptsWithinABoot(t *testing.T) {
 		"a retry of the script":   {time.Minute, true, false},
 		"the next boot":           {time.Minute, false, true},
 	} {
-		req := ask{endpoint: IPXE, from: "192.0.2.10"}.request(t)
+		req := ask{Endpoint: IPXE, From: "192.0.2.10"}.Request(t)
 		req.At, req.Again = epoch.Add(tt.after), tt.again
 		if b := d.Boot(req); (b.Err != nil) != tt.refused {
 			t.Errorf("%s: %v", name, b.Err)

@@ -21,6 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/impact"
@@ -348,7 +349,7 @@ func ask(d *decide.Decider, view model.View, vault secrets.View) map[model.Ref]i
 			}
 			decision := d.Config(req)
 			c := &o.Configs[i]
-			c.Status, c.Tied = http.StatusOK, isTied(d.Explain(req), typ)
+			c.Status, c.Tied = http.StatusOK, isTied(explain.Explain(d, req), typ)
 			if decision.Config != nil {
 				c.Name = decision.Config.Ref.String()
 			}
@@ -390,9 +391,9 @@ func addLogin(o *impacttest.Observed, image *model.Image, vault secrets.View) {
 }
 
 // isTied reports whether only age decides between the config of a type that wins and the next one.
-func isTied(e *decide.Explanation, typ string) bool {
-	return slices.ContainsFunc(e.Candidates, func(c decide.Candidate) bool {
-		return c.Type == typ && c.Outcome == decide.OutcomeLost && strings.Contains(c.Reason, " wins: a tie")
+func isTied(e *explain.Explanation, typ string) bool {
+	return slices.ContainsFunc(e.Candidates, func(c explain.Candidate) bool {
+		return c.Type == typ && c.Outcome == explain.OutcomeLost && strings.Contains(c.Reason, " wins: a tie")
 	})
 }
 

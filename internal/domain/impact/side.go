@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
 )
@@ -12,7 +13,7 @@ import (
 type side struct {
 	sideOptions
 	view    model.View
-	decider *decide.Fixed
+	decider explain.Fixed
 	// unknown are the configs whose result is not known.
 	unknown map[model.Ref]bool
 	// vault has the values of Secrets; nil: they are not known.
@@ -45,8 +46,8 @@ func newSide(d *decide.Decider, view model.View, unknown map[model.Ref]bool, opt
 	r := newRenderings(view, ended, earlier)
 	r.vault, r.server = vault, serverOf(d)
 	return side{
-		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, vault: vault, renderings: r,
-		answers: map[answerKey]served{}, without: map[model.Ref]model.View{},
+		sideOptions: options, view: view, decider: explain.Fixed{Decider: d.On(view, r)}, unknown: unknown,
+		vault: vault, renderings: r, answers: map[answerKey]served{}, without: map[model.Ref]model.View{},
 	}
 }
 
@@ -146,7 +147,7 @@ func (s *side) served(h *model.Host, config *model.Config, typ string, shares bo
 	case config == nil:
 		return served{status: fault.NoMatch.Status()}
 	}
-	key := answerKey{config, decide.MaxIgnition(s.view, h)}
+	key := answerKey{config, explain.MaxIgnition(s.view, h)}
 	answer, known := s.answers[key]
 	if !known {
 		answer = s.decided(h, typ)
@@ -208,7 +209,7 @@ func (s *side) isTied(h *model.Host, config *model.Config) bool {
 		without = s.view.With(&model.Changes{Configs: map[model.Ref]*model.Config{config.Ref: nil}})
 		s.without[config.Ref] = without
 	}
-	return decide.RunnerUp(s.decider.Decider, without, h, config) != nil
+	return explain.RunnerUp(s.decider.Decider, without, h, config) != nil
 }
 
 // booted returns what the machine of a host boots.

@@ -9,10 +9,11 @@ import (
 	"text/tabwriter"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 )
 
 // Explanation returns an explanation as lines: who asks, the facts, what is booted, and the answer.
-func Explanation(e *decide.Explanation) []Line {
+func Explanation(e *explain.Explanation) []Line {
 	var t lines
 	t.client(e)
 	t.facts(&e.Facts)
@@ -35,7 +36,7 @@ func Explanation(e *decide.Explanation) []Line {
 
 // ExplanationText returns an explanation as a text, with a table of the origins of the config's entries and one of all
 // candidates.
-func ExplanationText(e *decide.Explanation) string {
+func ExplanationText(e *explain.Explanation) string {
 	var b strings.Builder
 	for _, line := range Explanation(e) {
 		fmt.Fprintf(&b, "%-10s %s\n", line.Name+":", line.Text)
@@ -47,7 +48,7 @@ func ExplanationText(e *decide.Explanation) string {
 
 // whoAsks is the subject of the answer.
 func whoAsks(as string) string {
-	if as == decide.AsBelieved {
+	if as == explain.AsBelieved {
 		return "a believed caller"
 	}
 	return "the machine"
@@ -57,7 +58,7 @@ func whoAsks(as string) string {
 const unlessForAddress = "if no config with matchIPs is for its address"
 
 // answerText returns the answer as text, after its subject.
-func answerText(e *decide.Explanation) string {
+func answerText(e *explain.Explanation) string {
 	text := fmt.Sprintf(" gets %d from /api/v1/%s", e.Status, e.Endpoint)
 	if e.DependsOnAddress {
 		text = ", " + unlessForAddress + "," + text
@@ -69,7 +70,7 @@ func answerText(e *decide.Explanation) string {
 }
 
 // otherText returns the answer to another client as text, after its subject.
-func otherText(a *decide.Answer) string {
+func otherText(a *explain.Answer) string {
 	text := fmt.Sprintf(" gets %d", a.Status) + prefixed(" with config ", a.Config)
 	return text + prefixed(", as spec ", a.IgnitionVersion) + prefixed(": ", a.Error)
 }
@@ -82,7 +83,7 @@ var foundBy = map[string]string{
 }
 
 // client adds who asks, with which headers, and which host that is.
-func (t *lines) client(e *decide.Explanation) {
+func (t *lines) client(e *explain.Explanation) {
 	c := &e.Client
 	who := whoAsks(e.As) + " asks"
 	switch {
@@ -122,7 +123,7 @@ func (t *lines) client(e *decide.Explanation) {
 }
 
 // facts adds the facts with which configs are matched.
-func (t *lines) facts(f *decide.Facts) {
+func (t *lines) facts(f *explain.Facts) {
 	t.add("mac", f.MACs...)
 	t.add("ip", f.IPs...)
 	t.add("hostname", f.Hostnames...)
@@ -137,7 +138,7 @@ func (t *lines) facts(f *decide.Facts) {
 }
 
 // boot adds what the host boots.
-func (t *lines) boot(b *decide.ExplainedBoot) {
+func (t *lines) boot(b *explain.Boot) {
 	if b == nil {
 		return
 	}
@@ -163,7 +164,7 @@ func (t *lines) boot(b *decide.ExplainedBoot) {
 }
 
 // argumentTexts returns kernel arguments with their origins.
-func argumentTexts(arguments []decide.ExplainedArgument) (texts []string) {
+func argumentTexts(arguments []explain.Argument) (texts []string) {
 	for _, a := range arguments {
 		texts = append(texts, a.Argument+" ("+a.From+")")
 	}
@@ -171,7 +172,7 @@ func argumentTexts(arguments []decide.ExplainedArgument) (texts []string) {
 }
 
 // winner adds the config that was chosen.
-func (t *lines) winner(w *decide.Winner) {
+func (t *lines) winner(w *explain.Winner) {
 	if w == nil {
 		return
 	}
@@ -188,7 +189,7 @@ func (t *lines) winner(w *decide.Winner) {
 }
 
 // layerText returns a layer as text.
-func layerText(l decide.ExplainedLayer) string {
+func layerText(l explain.Layer) string {
 	text := l.Name
 	if short := l.Hash; len(short) > 19 {
 		text += " (" + short[:19] + ")"
@@ -198,7 +199,7 @@ func layerText(l decide.ExplainedLayer) string {
 }
 
 // rendered describes the rendering of a template.
-func rendered(w *decide.Winner) string {
+func rendered(w *explain.Winner) string {
 	switch {
 	case !w.Template:
 		return ""
@@ -209,7 +210,7 @@ func rendered(w *decide.Winner) string {
 }
 
 // writeOrigins writes from which layer each entry of the winner came.
-func writeOrigins(b *strings.Builder, winner *decide.Winner) {
+func writeOrigins(b *strings.Builder, winner *explain.Winner) {
 	if winner == nil || len(winner.Origins) == 0 {
 		return
 	}
@@ -221,7 +222,7 @@ func writeOrigins(b *strings.Builder, winner *decide.Winner) {
 	_ = t.Flush() // a Builder never fails
 }
 
-func writeCandidates(b *strings.Builder, candidates []decide.Candidate) {
+func writeCandidates(b *strings.Builder, candidates []explain.Candidate) {
 	if len(candidates) == 0 {
 		return
 	}

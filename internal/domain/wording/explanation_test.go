@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/ignition"
 )
 
 // TestExplanationText compares the text of explanations with golden files; with
 // UPDATE_GOLDEN=1 it writes them.
 func TestExplanationText(t *testing.T) {
-	explanations, err := filepath.Glob("../decide/testdata/explain/*.json")
+	explanations, err := filepath.Glob("../explain/testdata/*.json")
 	if err != nil || len(explanations) == 0 {
 		t.Fatal("there are no explanations", err)
 	}
@@ -23,7 +23,7 @@ func TestExplanationText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e decide.Explanation
+		var e explain.Explanation
 		if err := json.Unmarshal(data, &e); err != nil {
 			t.Fatal(file, err)
 		}
@@ -45,11 +45,11 @@ func TestExplanationText(t *testing.T) {
 }
 
 func TestExplanationTextOfLayersAndImages(t *testing.T) {
-	got := ExplanationText(&decide.Explanation{
-		Boot: &decide.ExplainedBoot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
+	got := ExplanationText(&explain.Explanation{
+		Boot: &explain.Boot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
 			Skew: "host g10/a boots image g10/old"},
-		Winner: &decide.Winner{
-			Layers: []decide.ExplainedLayer{
+		Winner: &explain.Winner{
+			Layers: []explain.Layer{
 				{Name: "base", Changed: true}, {Name: "side", Failing: true}, {Name: "gone", Missing: true},
 			},
 			Origins: []ignition.Origin{{Kind: "user", Name: "a\x1b[2J\nb", From: []string{"base", "top"}}},

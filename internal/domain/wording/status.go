@@ -14,6 +14,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/plan"
 )
 
@@ -27,8 +28,8 @@ type Status struct {
 	LastBoot  *metav1.Time `json:"lastBoot,omitempty"`
 	BootCount int64        `json:"bootCount"`
 	// Boots and Gets are what the machine boots and receives now.
-	Boots *decide.ExplainedBoot `json:"boots,omitempty"`
-	Gets  *decide.Winner        `json:"gets,omitempty"`
+	Boots *explain.Boot   `json:"boots,omitempty"`
+	Gets  *explain.Winner `json:"gets,omitempty"`
 	// Answer is the HTTP status of the config, and Error why there is none.
 	Answer int    `json:"answer"`
 	Error  string `json:"error,omitempty"`
@@ -71,7 +72,7 @@ func StatusOf(host *v1.BareMetalHost) *Status {
 }
 
 // Explain adds what the machine boots and receives now.
-func (s *Status) Explain(answer *decide.Explanation) {
+func (s *Status) Explain(answer *explain.Explanation) {
 	s.Boots, s.Gets, s.Answer, s.Error = answer.Boot, answer.Winner, answer.Status, answer.Error
 	if b := answer.Boot; b != nil && b.Error != "" {
 		s.Attention = append(s.Attention, "the boot script fails: "+b.Error)
@@ -123,14 +124,14 @@ const maxEvents = 5
 // Warn adds the newest warnings of a host. Alarms need attention as long as there are, and the event of a condition as
 // long as that is False, which its own message says.
 func (s *Status) Warn(events []v1.Event, conditions []metav1.Condition, now time.Time) {
-	events = slices.DeleteFunc(events, func(e v1.Event) bool { return e.Reason == decide.ReasonDestroysData })
+	events = slices.DeleteFunc(events, func(e v1.Event) bool { return e.Reason == explain.ReasonDestroysData })
 	slices.SortFunc(events, func(a, b v1.Event) int { return b.LastTimestamp.Compare(a.LastTimestamp.Time) })
 	events = events[:min(len(events), maxEvents)]
 	events = slices.DeleteFunc(events, func(e v1.Event) bool { return s.tells(e.Message) })
 	for _, e := range events {
 		text, list := "event "+e.Reason+", "+Ago(&e.LastTimestamp, now)+": "+e.Message, &s.Attention
 		isOld := now.Sub(e.LastTimestamp.Time) > recent && decide.IsOfOneRequest(e.Reason)
-		c := meta.FindStatusCondition(conditions, decide.ConditionOf(e.Reason))
+		c := meta.FindStatusCondition(conditions, explain.ConditionOf(e.Reason))
 		if isOld || c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Before(&e.LastTimestamp) {
 			list = &s.Earlier
 		}
@@ -197,7 +198,7 @@ var planTexts = map[string]string{
 	plan.IsUnknown: "incomplete: the facts do not say what is on the disks",
 }
 
-func bootsText(b *decide.ExplainedBoot) string {
+func bootsText(b *explain.Boot) string {
 	switch {
 	case b == nil || b.Error != "":
 		return "nothing"

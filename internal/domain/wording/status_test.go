@@ -9,6 +9,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/plan"
 )
 
@@ -18,8 +19,8 @@ func TestHostStatusText(t *testing.T) {
 	at := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-ago)} }
 	quiet := &Status{
 		Host: "rack/a", State: "Provisioned", LastSeen: at(2 * time.Hour), LastBoot: at(3 * time.Hour), BootCount: 2,
-		Boots: &decide.ExplainedBoot{Local: true, Reason: "it is provisioned"},
-		Gets: &decide.Winner{
+		Boots: &explain.Boot{Local: true, Reason: "it is provisioned"},
+		Gets: &explain.Winner{
 			Config: "rack/worker", Tier: "labels", IgnitionVersion: "3.4.0", Hash: "sha256:" + strings.Repeat("ab", 32),
 		},
 		Answer: 200, LastConfig: "rack/worker", LastConfigHash: "sha256:" + strings.Repeat("ab", 32), Disks: 2,

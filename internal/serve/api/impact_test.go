@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/kvstore"
@@ -434,7 +435,7 @@ func TestAConfigThatStopsIsToldBeforeItIsWritten(t *testing.T) {
 	a := start(t, func(opts *Options) {
 		inv = opts.Inventory
 		opts.Decider = decide.New(decide.Options{Inventory: inv})
-		told := func(skews ...*decide.Skew) (sentences []string) {
+		told := func(skews ...*explain.Skew) (sentences []string) {
 			for _, skew := range skews {
 				if skew != nil {
 					sentences = append(sentences, skew.String())
@@ -443,10 +444,10 @@ func TestAConfigThatStopsIsToldBeforeItIsWritten(t *testing.T) {
 			return sentences
 		}
 		opts.HostWarnings = func(view model.View, h, _ *v1.BareMetalHost) []string {
-			return told(decide.On(opts.Decider, view, nil).SkewOf(model.HostFrom(h)))
+			return told(explain.SkewOf(opts.Decider.On(view, nil), model.HostFrom(h)))
 		}
 		opts.ConfigWarnings = func(view model.View, c *v1.IgnitionConfig) []string {
-			return told(decide.On(opts.Decider, view, nil).Skews(decide.Changed{Config: model.ConfigFrom(c)}, 9)...)
+			return told(explain.Skews(opts.Decider.On(view, nil), explain.Changed{Config: model.ConfigFrom(c)}, 9)...)
 		}
 	})
 	live := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: "live"}, Status: v1.ISCSICdromStatus{
@@ -482,7 +483,7 @@ func TestAPendingImageIsNoWarning(t *testing.T) {
 		inv = opts.Inventory
 		opts.Decider = decide.New(decide.Options{Inventory: inv})
 		opts.HostWarnings = func(view model.View, h, _ *v1.BareMetalHost) (sentences []string) {
-			for _, advice := range decide.AdviseImage(opts.Decider, view, model.HostFrom(h), "does not exist") {
+			for _, advice := range explain.AdviseImage(opts.Decider, view, model.HostFrom(h), "does not exist") {
 				sentences = append(sentences, advice.String())
 			}
 			return sentences

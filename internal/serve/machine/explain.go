@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
@@ -21,7 +22,7 @@ type Locator interface {
 }
 
 // Explain answers GET /api/v1/explain with a decision and its reasons, as JSON. The query is
-// that of decide.ParseInquiry: the decision is the one for the machine itself, unless the
+// that of explain.ParseInquiry: the decision is the one for the machine itself, unless the
 // query has as=believed. overHTTPS is true where configs are served over HTTPS alone. The caller of this
 // handler authorizes the request.
 func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overHTTPS bool) http.Handler {
@@ -31,16 +32,16 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overH
 			http.Error(w, "explain is asked with GET", http.StatusMethodNotAllowed)
 			return
 		}
-		inquiry, failure := decide.ParseInquiry(r.URL.RawQuery)
+		inquiry, failure := explain.ParseInquiry(r.URL.RawQuery)
 		if failure == nil && !ready() {
 			failure = unready
 		}
-		var answer *decide.Explanation
+		var answer *explain.Explanation
 		if failure == nil {
 			inquiry.At, inquiry.Sender, inquiry.Gone = time.Now(), resolver.Caller(r), r.Context().Done()
 			inquiry.Locate = func(addr netip.Addr) identity.Caller { return callerAt(resolver, addr) }
 			inquiry.AddressesOf = resolver.AddressesOf
-			answer, failure = decider.Inquire(inquiry)
+			answer, failure = explain.Inquire(decider, inquiry)
 		}
 		if failure != nil {
 			http.Error(w, failure.Sentence, failure.Kind.Status())
@@ -59,7 +60,7 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overH
 
 // plainAnswer says what the same request receives over plain HTTP where configs are served over HTTPS alone; "": the
 // same.
-func plainAnswer(e *decide.Explanation) string {
+func plainAnswer(e *explain.Explanation) string {
 	types := map[string]string{}
 	for _, c := range e.Candidates {
 		types[c.Config] = c.Type

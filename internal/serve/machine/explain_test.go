@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/netaddr"
@@ -49,7 +50,7 @@ var (
 // newExplainLab returns a server and its explain, which know the machines by the neighbour
 // table, and two images, of which one reads Ignition spec 3.2.0 at most.
 func newExplainLab(t *testing.T, policy decide.Policy, changes ...func(*snapshot.Inventory)) (
-	serving, explain http.Handler,
+	serving, explainer http.Handler,
 ) {
 	t.Helper()
 	decider, resolver := explainRack(t, policy, changes...)
@@ -122,10 +123,10 @@ func get(handler http.Handler, from, target, accept string) *httptest.ResponseRe
 }
 
 // explained asks explain.
-func explained(t *testing.T, explain http.Handler, query string) *decide.Explanation {
+func explained(t *testing.T, explainer http.Handler, query string) *explain.Explanation {
 	t.Helper()
-	w := get(explain, "", "/api/v1/explain?"+query, "")
-	e := &decide.Explanation{}
+	w := get(explainer, "", "/api/v1/explain?"+query, "")
+	e := &explain.Explanation{}
 	if err := json.Unmarshal(w.Body.Bytes(), e); w.Code != http.StatusOK || err != nil {
 		t.Fatalf("explain %s: %d %s", query, w.Code, w.Body)
 	}
@@ -133,7 +134,7 @@ func explained(t *testing.T, explain http.Handler, query string) *decide.Explana
 }
 
 // compare compares an explanation with the answer that the machine received.
-func compare(t *testing.T, what string, e *decide.Explanation, served *httptest.ResponseRecorder) {
+func compare(t *testing.T, what string, e *explain.Explanation, served *httptest.ResponseRecorder) {
 	t.Helper()
 	config := ""
 	if e.Winner != nil && e.Error == "" {
@@ -166,7 +167,7 @@ func TestExplainIsWhatTheMachineGets(t *testing.T) {
 		if name == "isolated" {
 			changes = append(changes, isolate)
 		}
-		serving, explain := newExplainLab(t, policy, changes...)
+		serving, explainer := newExplainLab(t, policy, changes...)
 		addresses := []string{"10.0.1.5", "192.0.2.9"}
 		for _, m := range explainMachines {
 			addresses = append(addresses, m.address)
@@ -175,7 +176,7 @@ func TestExplainIsWhatTheMachineGets(t *testing.T) {
 			for _, query := range queries {
 				for _, accept := range []string{current, old, "*/*"} {
 					for _, endpoint := range []string{decide.Ignition, decide.Kickstart} {
-						e := explained(t, explain, query+"&from="+from+"&endpoint="+endpoint+"&accept="+url.QueryEscape(accept))
+						e := explained(t, explainer, query+"&from="+from+"&endpoint="+endpoint+"&accept="+url.QueryEscape(accept))
 						served := get(serving, from, "/api/v1/"+endpoint+"?"+query, accept)
 						compare(t, fmt.Sprint(name, " ", from, " ", endpoint, "?", query, " ", accept), e, served)
 						statuses[e.Status]++
@@ -195,13 +196,13 @@ func TestExplainIsWhatTheMachineGets(t *testing.T) {
 // neighbour entry and the headers with which its machine asks.
 func TestExplainNamesTheHost(t *testing.T) {
 	for name, policy := range explainPolicies {
-		serving, explain := newExplainLab(t, policy)
+		serving, explainer := newExplainLab(t, policy)
 		for host, machine := range explainMachines {
 			accept := ignition.AcceptOf(ignition.Newest)
 			if host == "g10/old" {
 				accept = ignition.AcceptOf("3.2.0")
 			}
-			e := explained(t, explain, "host="+host)
+			e := explained(t, explainer, "host="+host)
 			if e.Named != host || e.Client.Accept != accept {
 				t.Errorf("%s %s: named %q, Accept %q", name, host, e.Named, e.Client.Accept)
 			}
@@ -214,9 +215,9 @@ func TestExplainNamesTheHost(t *testing.T) {
 // TestExplainWithoutAMachine has explain answer as the sender, whose claims are verified.
 func TestExplainWithoutAMachine(t *testing.T) {
 	for name, policy := range explainPolicies {
-		serving, explain := newExplainLab(t, policy)
+		serving, explainer := newExplainLab(t, policy)
 		for _, query := range []string{"", "role=worker", "spec=3.2.0"} {
-			e := explained(t, explain, query)
+			e := explained(t, explainer, query)
 			compare(t, name+" "+query, e, get(serving, "127.0.0.1", PathIgnition+"?"+query, e.Client.Accept))
 		}
 	}
@@ -225,7 +226,7 @@ func TestExplainWithoutAMachine(t *testing.T) {
 // TestExplainShowsOtherClients has explain say where a believed caller, curl and an
 // installer receive another answer than the machine.
 func TestExplainShowsOtherClients(t *testing.T) {
-	_, explain := newExplainLab(t, decide.Policy{})
+	_, explainer := newExplainLab(t, decide.Policy{})
 	const believed = "a believed caller (kubectl get --raw, or curl at the admin listener) "
 	for query, want := range map[string]string{
 		"host=node":                          "",
@@ -243,7 +244,7 @@ func TestExplainShowsOtherClients(t *testing.T) {
 		"host=node&endpoint=kickstart&accept=text/plain": "an Ignition on the machine 200 g10/worker",
 	} {
 		var got []string
-		for _, o := range explained(t, explain, query).Others {
+		for _, o := range explained(t, explainer, query).Others {
 			got = append(got, fmt.Sprint(o.Client, " ", o.Status, " ", o.Config))
 		}
 		if joined := strings.Join(got, "; "); joined != want {
@@ -254,7 +255,7 @@ func TestExplainShowsOtherClients(t *testing.T) {
 
 // TestExplainHostNames has explain say which host is meant, or that it cannot be told.
 func TestExplainHostNames(t *testing.T) {
-	_, explain := newExplainLab(t, decide.Policy{})
+	_, explainer := newExplainLab(t, decide.Policy{})
 	for query, want := range map[string]string{
 		"host=nobody":                "404 there is no BareMetalHost nobody in any namespace",
 		"host=g11/node":              "404 there is no BareMetalHost g11/node; another namespace has one: g10/node",
@@ -269,7 +270,7 @@ func TestExplainHostNames(t *testing.T) {
 		"mac=x":                      "400 the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c",
 		"host=g10/node&namespace=g9": "200",
 	} {
-		w := get(explain, "", "/api/v1/explain?"+query, "")
+		w := get(explainer, "", "/api/v1/explain?"+query, "")
 		if got := fmt.Sprint(w.Code, " ", w.Body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %s, want %s", query, got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/domain/model"
@@ -119,7 +120,7 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 		return script, boots, scriptFault(err)
 	}
 	script, err = s.customScript(r, req, b, image)
-	return script, cmp.Or(boots, decide.ScriptName(b.OfNamespace)), scriptFault(err)
+	return script, cmp.Or(boots, explain.ScriptName(b.OfNamespace)), scriptFault(err)
 }
 
 // addCredentials adds the credentials of an image that asks for a login.

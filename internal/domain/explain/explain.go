@@ -1,28 +1,30 @@
-package decide
+package explain
 
 import (
 	"cmp"
 	"slices"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/model"
 )
 
 // Explain decides as Config does, and explains the decision.
-func (d *Decider) Explain(req *Request) *Explanation {
-	var t trace
-	dec := d.config(req, &t)
+func Explain(d *decide.Decider, req *decide.Request) *Explanation {
+	var t decide.Trace
+	dec := d.Traced(req, &t)
 	e := &Explanation{
 		Endpoint: req.Type,
 		As:       AsMachine,
 		Client: Client{
 			OtherMAC: req.Claims.OtherMAC, Believed: req.Caller.Believed, Accept: req.Accept, UserAgent: req.UserAgent,
 		},
-		Identity:   d.explainIdentity(req, &dec),
-		Facts:      t.facts(),
+		Identity:   explainIdentity(d, req, &dec),
+		Facts:      facts(&t),
 		Host:       nameOf(dec.Host),
 		FoundBy:    dec.FoundBy,
 		Status:     statusOK,
@@ -45,7 +47,7 @@ func (d *Decider) Explain(req *Request) *Explanation {
 		if dec.Template && c.Template { // not rendered
 			e.Winner.Hash, e.Winner.Size = "", 0
 		}
-		e.Winner.Layers, e.Winner.Origins = explainLayers(d.opts.Inventory.View(), c)
+		e.Winner.Layers, e.Winner.Origins = explainLayers(d.View(), c)
 	}
 	if dec.Form != nil {
 		e.Winner.Served, e.Winner.Hash, e.Winner.Size = dec.Form.Version, dec.Form.Hash, len(dec.Form.Bytes)
@@ -54,41 +56,61 @@ func (d *Decider) Explain(req *Request) *Explanation {
 		e.Status, e.Error = dec.Err.Kind.Status(), dec.Err.Sentence
 	}
 	for _, n := range dec.Notices {
-		e.Notices = append(e.Notices, ExplainedNotice{Reason: n.Reason, Host: nameOf(n.Host), Message: n.Message})
+		e.Notices = append(e.Notices, Notice{Reason: n.Reason, Host: nameOf(n.Host), Message: n.Message})
 	}
-	if len(t.types) > 0 {
-		e.Candidates = t.candidates(req, &dec)
+	if len(t.Types) > 0 {
+		e.Candidates = candidates(&t, req, &dec)
 	}
 	if !req.Caller.Believed {
-		e.DependsOnAddress = d.dependsOnAddress(&t, &dec)
+		e.DependsOnAddress = dependsOnAddress(d, &t, &dec)
 	}
-	e.Boot = d.explainBoot(req)
+	e.Boot = explainBoot(d, req)
 	return e
 }
 
 // dependsOnAddress reports whether an address of the machine could change a decision.
-func (d *Decider) dependsOnAddress(t *trace, dec *ConfigDecision) bool {
-	view := d.opts.Inventory.View()
+func dependsOnAddress(d *decide.Decider, t *decide.Trace, dec *decide.ConfigDecision) bool {
+	view := d.View()
 	var picked *model.Config // not its rendering
 	if dec.Config != nil {
 		picked = view.Config(dec.Config.Ref)
 	}
-	return mayDependOnIP(view, t.query, t.types, picked, dec.Tier)
+	return mayDependOnIP(view, t.Query, t.Types, picked, dec.Tier)
+}
+
+// mayDependOnIP reports whether the address of a machine, which the query does not have, can
+// change which config is picked for it: types are those that are considered, in their order, and
+// config is the picked one or nil.
+func mayDependOnIP(view model.View, query match.Query, types []string, config *model.Config,
+	tier match.Tier) bool {
+	if len(query.IPs) > 0 {
+		return false
+	}
+	for _, typ := range types {
+		query.Type = typ
+		if config != nil && config.Type == typ {
+			return view.MayDependOnIP(&query, config, tier)
+		}
+		if view.MayDependOnIP(&query, nil, match.None) {
+			return true
+		}
+	}
+	return false
 }
 
 // explainIdentity says whether the network confirms who the machine is, and why.
-func (d *Decider) explainIdentity(req *Request, dec *ConfigDecision) string {
+func explainIdentity(d *decide.Decider, req *decide.Request, dec *decide.ConfigDecision) string {
 	h, addr := dec.Host, req.Caller.Addr
 	switch {
 	case req.Caller.Believed:
 		return "not verified (all claims of a believed caller are accepted)"
 	case dec.Err != nil && dec.Err.Kind == fault.Refused && !dec.Limited:
 		return "refused (the answer says why)"
-	case d.opts.Policy.Claims == identity.Trust && req.Claims.Any():
+	case d.Policy().Claims == identity.Trust && req.Claims.Any():
 		return "not verified (the server accepts all claims: --identity-claims=trust)"
 	case h == nil:
 		return "not verified (no BareMetalHost has the address or the hardware address of this client)"
-	case slices.ContainsFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNeighborMismatch }):
+	case slices.ContainsFunc(dec.Notices, func(n decide.Notice) bool { return n.Reason == decide.ReasonNeighborMismatch }):
 		return "not verified (the host does not have the hardware address that the neighbour table has for " +
 			addr.String() + ")"
 	case slices.Contains(h.IPs, addr):
@@ -110,24 +132,24 @@ func nameOf(h *model.Host) string {
 }
 
 // explainBoot returns what the machine of a request would boot.
-func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
-	b := d.Boot(&Request{Type: IPXE, At: req.At, Caller: req.Caller, Claims: req.Claims})
+func explainBoot(d *decide.Decider, req *decide.Request) *Boot {
+	b := d.Boot(&decide.Request{Type: decide.IPXE, At: req.At, Caller: req.Caller, Claims: req.Claims})
 	if b.Host == nil || b.Err != nil && b.Err.Kind == fault.Refused && b.Reason == "" {
 		return nil
 	}
-	e := &ExplainedBoot{
+	e := &Boot{
 		Local: b.Local, Script: b.Script != "", NamespaceScript: b.OfNamespace, Token: b.Limits.Token && !b.Local,
 		State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
 	}
 	if b.Image != nil {
 		e.Image, e.Arguments = b.Image.Ref.String(), explainArguments(b.Image, b.Host)
-		e.NoConfig = cmp.Or(noConfig(b.Image, b.Host), otherType(d, d.opts.Inventory.View(), b.Image, b.Host))
+		e.NoConfig = cmp.Or(noConfig(b.Image, b.Host), otherType(d, d.View(), b.Image, b.Host))
 		e.Release, e.MaxIgnition = b.Image.Release, b.Image.MaxIgnition
 	}
 	if b.Err != nil {
 		e.Error = b.Err.Sentence
 	}
-	if s, _ := d.SkewOfStored(b.Host, req.Gone); s != nil {
+	if s, _ := SkewOfStored(d, b.Host, req.Gone); s != nil {
 		e.Skew = s.String()
 	}
 	return e
@@ -135,8 +157,8 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 
 // Inquire explains the answer to an inquiry, and adds the answers to other clients where
 // they differ.
-func (d *Decider) Inquire(in *Inquiry) (*Explanation, *fault.Error) {
-	view := d.opts.Inventory.View()
+func Inquire(d *decide.Decider, in *Inquiry) (*Explanation, *fault.Error) {
+	view := d.View()
 	host, err := in.named(view)
 	if err != nil {
 		return nil, err
@@ -145,37 +167,35 @@ func (d *Decider) Inquire(in *Inquiry) (*Explanation, *fault.Error) {
 	believed := in.asBelieved(host)
 	headers := ""
 	if in.leavesHeaders() {
-		headers = d.giveHeaders(machine, host)
+		headers = giveHeaders(d, machine, host)
 	}
 	installer := *machine
-	installer.Type, installer.Accept = Kickstart, ""
-	if in.Type == Kickstart {
-		installer.Type = Ignition
-		d.giveHeaders(&installer, host)
+	installer.Type, installer.Accept = decide.Kickstart, ""
+	if in.Type == decide.Kickstart {
+		installer.Type = decide.Ignition
+		giveHeaders(d, &installer, host)
 	}
 	req := machine
 	if in.As == AsBelieved {
 		req, addresses, headers = believed, nil, ""
 	}
-	e := d.Explain(req)
+	e := Explain(d, req)
 	e.Client.Headers, e.Named = headers, nameOf(host)
 	if len(addresses) > 1 {
 		for _, addr := range addresses {
 			e.Client.Addresses = append(e.Client.Addresses, addr.String())
 		}
 	}
-	e.Others = d.otherAnswers(req, in.others(host, machine, believed, &installer))
+	e.Others = otherAnswers(d, req, in.others(host, machine, believed, &installer))
 	return e, nil
 }
 
 // giveHeaders gives a request the headers of the machine's Ignition, and says which these
 // are: those of the release in its image where that is known, else of a current one.
-func (d *Decider) giveHeaders(req *Request, named *model.Host) string {
-	q := newQuestion(d, d.opts.Inventory.View(), req)
-	_ = q.identify() // a refused request has headers, too
+func giveHeaders(d *decide.Decider, req *decide.Request, named *model.Host) string {
 	newest, whose := ignition.Newest, "a current Ignition"
-	if host := cmp.Or(q.dec.Host, named); host != nil {
-		if image := q.view.Image(host.Image); image != nil && image.MaxIgnition != "" {
+	if host := cmp.Or(d.Identify(req), named); host != nil { // a refused request has headers, too
+		if image := d.View().Image(host.Image); image != nil && image.MaxIgnition != "" {
 			newest, whose = image.MaxIgnition, "the Ignition in image "+image.Ref.String()
 			if image.Release != "" {
 				whose += ", release " + image.Release
@@ -188,10 +208,10 @@ func (d *Decider) giveHeaders(req *Request, named *model.Host) string {
 
 // otherAnswers returns the answers to other clients that differ from the one to a request.
 // A client of another endpoint counts only where that has a config.
-func (d *Decider) otherAnswers(req *Request, others []otherClient) (differing []Other) {
-	got := d.answer(req)
+func otherAnswers(d *decide.Decider, req *decide.Request, others []otherClient) (differing []Other) {
+	got := answer(d, req)
 	for _, other := range others {
-		answer := d.answer(other.req)
+		answer := answer(d, other.req)
 		differs := answer.Status != got.Status || answer.Config != got.Config || answer.IgnitionVersion != got.IgnitionVersion
 		if differs && (other.req.Type == req.Type || answer.Status == statusOK) {
 			differing = append(differing, Other{Client: other.name, Answer: answer})
@@ -201,7 +221,7 @@ func (d *Decider) otherAnswers(req *Request, others []otherClient) (differing []
 }
 
 // answer decides as Config does, and returns the answer to the client.
-func (d *Decider) answer(req *Request) Answer {
+func answer(d *decide.Decider, req *decide.Request) Answer {
 	dec := d.Config(req)
 	if dec.Err != nil {
 		return Answer{Status: dec.Err.Kind.Status(), Error: dec.Err.Sentence}

@@ -1,7 +1,7 @@
-package decide
+package explain
 
 import (
-	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
@@ -16,50 +16,29 @@ type Advice struct {
 func (a Advice) String() string { return a.Field + ": " + a.Message }
 
 // AdviseHost returns the advice about a host by itself.
-func AdviseHost(d *Decider, h *model.Host) (advice []Advice) {
-	if reason := Unrecognised(d, h); reason != "" {
+func AdviseHost(d *decide.Decider, h *model.Host) (advice []Advice) {
+	if reason := decide.Unrecognised(d, h); reason != "" {
 		advice = append(advice, Advice{"spec", reason})
 	}
 	if netaddr.IsPlaceholderUUID(h.UUID) {
 		advice = append(advice, Advice{"spec.systemUUID", "many machines report this UUID, since their vendor has set " +
 			"none of their own: it identifies no machine; leave it out"})
 	}
-	if view := d.opts.Inventory.View(); view.Limits(h).Token && !view.HasScript(h) {
+	if view := d.View(); view.Limits(h).Token && !view.HasScript(h) {
 		advice = append(advice, Advice{"spec.provisioning.token", "the machine gets no token, and without it no " +
 			"config: it boots its disk; set image or ipxe, or token: false"})
 	}
 	return advice
 }
 
-// Unrecognised says why no machine is recognised as a host, and what to do; "": machines can
-// be. Without an address of the host every claim to be it is refused, unless all claims are
-// believed.
-func Unrecognised(d *Decider, h *model.Host) string {
-	usesTable, ignoresClaims := d.opts.Policy.Neighbors != identity.NeighborsOff, d.opts.Policy.Claims == identity.Deny
-	if d.opts.Policy.Claims == identity.Trust || len(h.IPs) > 0 || usesTable && len(h.MACs) > 0 ||
-		!ignoresClaims && len(h.BootSources) > 0 {
-		return ""
-	}
-	text := "no machine is recognised as this host: set "
-	switch {
-	case usesTable && ignoresClaims:
-		return text + "bootMACAddress or ip (--identity-claims=deny ignores bootSources)"
-	case usesTable:
-		return text + "bootMACAddress, ip or bootSources"
-	case ignoresClaims:
-		return text + "ip (--neighbors=off and --identity-claims=deny leave nothing else)"
-	}
-	return text + "ip or bootSources (--neighbors=off shows no hardware addresses)"
-}
-
 // AdviseImage returns the advice about the image of a host, which need not be stored. isMissing
 // says where there is no such image. Of an image that the store has lost it says the same as the
 // condition ImageReady.
-func AdviseImage(d *Decider, view model.View, h *model.Host, isMissing string) []Advice {
+func AdviseImage(d *decide.Decider, view model.View, h *model.Host, isMissing string) []Advice {
 	if h.Image == (model.Ref{}) || view.Image(h.Image) != nil {
 		return nil
 	}
-	if failure := lossesOf(d.opts.Lost).missingImage(h.Image); failure != nil {
+	if failure := d.MissingImage(h.Image); failure != nil {
 		return []Advice{{"spec.image", failure.Sentence}}
 	}
 	return []Advice{{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +
@@ -84,7 +63,7 @@ func AdviseImageChange(h *model.Host) (advice []Advice) {
 	if h.Image == (model.Ref{}) {
 		return nil
 	}
-	if armed, reason := Armed(h, h.Progress); !armed {
+	if armed, reason := decide.Armed(h, h.Progress); !armed {
 		advice = append(advice, Advice{"spec.image", "the machine goes on to boot its disk and not the new image: " + reason})
 	}
 	return advice
@@ -102,7 +81,7 @@ func AdviseConfig(view model.View, config *model.Config) (advice []Advice) {
 
 // Tie returns two configs that a host matches equally, where their age decides; nil: it
 // receives its config for a better reason.
-func Tie(d *Decider, view model.View, h *model.Host) (served, other *model.Config) {
+func Tie(d *decide.Decider, view model.View, h *model.Host) (served, other *model.Config) {
 	config, _ := d.ConfigOf(view, h)
 	if config == nil {
 		return nil, nil
@@ -116,8 +95,8 @@ func Tie(d *Decider, view model.View, h *model.Host) (served, other *model.Confi
 
 // RunnerUp returns the config that a host would receive without its present one, if only their age decides
 // between the two; nil: there is none. without is the view without the present config.
-func RunnerUp(d *Decider, without model.View, h *model.Host, config *model.Config) *model.Config {
-	query := d.queryFor(without, h, config.Type)
+func RunnerUp(d *decide.Decider, without model.View, h *model.Host, config *model.Config) *model.Config {
+	query := d.QueryOf(without, h, config.Type)
 	if other, tier := without.Pick(&query); other != nil && model.MatchEqually(&query, config, other, tier) {
 		return other
 	}

@@ -1,10 +1,11 @@
-package decide
+package explain
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/model"
@@ -50,24 +51,24 @@ const maxSkewed = 20_000
 
 // SkewOf checks one host, which need not be stored; nil: its image reads its config, or it
 // is unknown whether it does. The rendering of a template is unknown.
-func (d *Decider) SkewOf(h *model.Host) *Skew {
-	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
+func SkewOf(d *decide.Decider, h *model.Host) *Skew {
+	image, config := booted(d, d.View(), h, Changed{}, nil)
 	return compare(h, image, config)
 }
 
 // SkewOfStored is SkewOf for a stored host. It renders a template for the host, converts
 // it as for the machine, and waits for both until gone is closed. known is false where the
 // template cannot be rendered.
-func (d *Decider) SkewOfStored(h *model.Host, gone <-chan struct{}) (s *Skew, known bool) {
-	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
-	if config == nil || !config.Template || d.opts.Renderer == nil {
+func SkewOfStored(d *decide.Decider, h *model.Host, gone <-chan struct{}) (s *Skew, known bool) {
+	image, config := booted(d, d.View(), h, Changed{}, nil)
+	if config == nil || !config.Template || d.Renderer() == nil {
 		return compare(h, image, config), true
 	}
-	rendered, err := d.opts.Renderer.Render(config, h, nil, Asker{Gone: gone})
+	rendered, err := d.Renderer().Render(config, h, nil, decide.Asker{Gone: gone})
 	if err != nil {
 		return nil, false
 	}
-	if image.MaxIgnition != "" && !d.isServed(rendered, image.MaxIgnition) {
+	if image.MaxIgnition != "" && !isServed(d, rendered, image.MaxIgnition) {
 		return newSkew(h, image, rendered), true
 	}
 	return stopsLive(h, image, rendered, ignition.LiveDemandsOf(rendered.Artifact)), true
@@ -75,13 +76,13 @@ func (d *Decider) SkewOfStored(h *model.Host, gone <-chan struct{}) (s *Skew, kn
 
 // Provisions returns the Ignition config that a stored host receives, rendered where it is a template;
 // nil: none, or none that can be served. It waits for a rendering until gone is closed.
-func (d *Decider) Provisions(h *model.Host, gone <-chan struct{}) *model.Config {
-	config := d.Assigned(d.opts.Inventory.View(), h, Ignition)
+func Provisions(d *decide.Decider, h *model.Host, gone <-chan struct{}) *model.Config {
+	config := d.Assigned(d.View(), h, decide.Ignition)
 	if config != nil && config.Template {
-		if d.opts.Renderer == nil {
+		if d.Renderer() == nil {
 			return nil
 		}
-		rendered, err := d.opts.Renderer.Render(config, h, nil, Asker{Gone: gone})
+		rendered, err := d.Renderer().Render(config, h, nil, decide.Asker{Gone: gone})
 		if err != nil {
 			return nil
 		}
@@ -94,14 +95,14 @@ func (d *Decider) Provisions(h *model.Host, gone <-chan struct{}) *model.Config 
 }
 
 // isServed reports whether a machine that reads up to a version would receive a config.
-func (d *Decider) isServed(config *model.Config, max string) bool {
+func isServed(d *decide.Decider, config *model.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
 	}
 	accept := ignition.ParseAccept(ignition.AcceptOf(max))
 	wanted, _ := ignition.Negotiate(accept, "", "", config.IgnitionVersion)
 	for _, version := range wanted {
-		if d.forms.of(config, version).Bytes != nil {
+		if d.Form(config, version).Bytes != nil {
 			return true
 		}
 	}
@@ -110,15 +111,15 @@ func (d *Decider) isServed(config *model.Config, max string) bool {
 
 // Skews checks all hosts with a change, and returns the first most skews that the change
 // causes, in no order.
-func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
-	hosts := d.imaged(c)
-	view := d.opts.Inventory.View()
+func Skews(d *decide.Decider, c Changed, most int) (found []*Skew) {
+	hosts := imaged(d, c)
+	view := d.View()
 	alone := view.Subset(c.Config)
 	for _, h := range hosts[:min(len(hosts), maxSkewed)] {
 		if len(found) >= most {
 			break
 		}
-		image, config := d.booted(view, h, c, alone)
+		image, config := booted(d, view, h, c, alone)
 		if s := compare(h, image, config); s != nil {
 			found = append(found, s)
 		}
@@ -127,14 +128,14 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 }
 
 // Misread reports whether a host boots an image that does not read an Ignition version.
-func (d *Decider) Misread(version string) bool {
-	return len(d.imaged(Changed{Config: &model.Config{Servable: ignition.SpecsOf(version)}})) > 0
+func Misread(d *decide.Decider, version string) bool {
+	return len(imaged(d, Changed{Config: &model.Config{Servable: ignition.SpecsOf(version)}})) > 0
 }
 
 // imaged returns the hosts that boot the changed image, or, without one, an image that is
 // known not to read the changed config, or on which Ignition may stop.
-func (d *Decider) imaged(c Changed) []*model.Host {
-	view := d.opts.Inventory.View()
+func imaged(d *decide.Decider, c Changed) []*model.Host {
+	view := d.View()
 	if c.Image != nil {
 		return view.HostsOf(func(ref model.Ref) bool { return ref == c.Image.Ref })
 	}
@@ -189,7 +190,7 @@ func newSkew(h *model.Host, image *model.Image, config *model.Config) *Skew {
 // booted returns the image that a host boots and the config that it receives then. The
 // config is nil where nothing is known of the image. alone has the changed
 // config and no other.
-func (d *Decider) booted(view model.View, h *model.Host, c Changed, alone *match.Index) (
+func booted(d *decide.Decider, view model.View, h *model.Host, c Changed, alone *match.Index) (
 	image *model.Image, config *model.Config,
 ) {
 	if h.Image == (model.Ref{}) || view.Islands().Separate(h.Namespace, h.Image.Namespace) {
@@ -202,9 +203,7 @@ func (d *Decider) booted(view model.View, h *model.Host, c Changed, alone *match
 	if image == nil || image.MaxIgnition == "" && !image.Live {
 		return nil, nil
 	}
-	q := configQuestion{newQuestion(d, view, &Request{Type: Ignition})}
-	q.dec.Host = h
-	query := q.query()
+	query := d.QueryOf(view, h, decide.Ignition)
 	if c.Image != nil && image == c.Image {
 		query.Facts.Image = image.Config
 	}

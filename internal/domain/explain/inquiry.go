@@ -1,4 +1,4 @@
-package decide
+package explain
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/model"
@@ -42,6 +43,9 @@ type Inquiry struct {
 	Gone <-chan struct{}
 }
 
+// zeroMAC is no hardware address.
+var zeroMAC netaddr.MAC
+
 // anyType is the Accept header of a client that takes every config.
 const anyType = "*/*"
 
@@ -54,7 +58,7 @@ func ParseInquiry(rawQuery string) (*Inquiry, *fault.Error) {
 	}
 	query, _ := url.ParseQuery(rawQuery) // keys that cannot be read are ignored, as in claims
 	in := &Inquiry{
-		Type: cmp.Or(query.Get("endpoint"), Ignition), As: cmp.Or(query.Get("as"), AsMachine),
+		Type: cmp.Or(query.Get("endpoint"), decide.Ignition), As: cmp.Or(query.Get("as"), AsMachine),
 		Host: query.Get("host"), Preferred: query.Get("namespace"), Claims: claims,
 		Accept: query.Get("accept"), UserAgent: query.Get("user-agent"),
 	}
@@ -63,7 +67,7 @@ func ParseInquiry(rawQuery string) (*Inquiry, *fault.Error) {
 	}
 	from := query.Get("from")
 	switch addr, err := netaddr.ParseIP(from); {
-	case in.Type != Ignition && in.Type != Kickstart:
+	case in.Type != decide.Ignition && in.Type != decide.Kickstart:
 		return nil, fault.New(fault.Malformed, "the parameter endpoint is malformed: want ignition or kickstart")
 	case in.As != AsMachine && in.As != AsBelieved:
 		return nil, fault.New(fault.Malformed, "the parameter as is malformed: want machine or believed")
@@ -105,14 +109,14 @@ func (in *Inquiry) named(view model.View) (*model.Host, *fault.Error) {
 
 // leavesHeaders reports whether the headers are those of the machine's Ignition.
 func (in *Inquiry) leavesHeaders() bool {
-	return in.Type == Ignition && in.Accept == "" && in.UserAgent == ""
+	return in.Type == decide.Ignition && in.Accept == "" && in.UserAgent == ""
 }
 
 // asMachine returns the request as the machine itself sends it; host is the named one or nil.
 // addresses are those of machine.
-func (in *Inquiry) asMachine(view model.View, host *model.Host) (req *Request, addresses []netip.Addr) {
+func (in *Inquiry) asMachine(view model.View, host *model.Host) (req *decide.Request, addresses []netip.Addr) {
 	caller, addresses := in.machine(view, host)
-	return &Request{
+	return &decide.Request{
 		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
 		Caller: caller, Explains: true,
 	}, addresses
@@ -125,7 +129,7 @@ func (in *Inquiry) asMachine(view model.View, host *model.Host) (req *Request, a
 // taken for the one with the first.
 func (in *Inquiry) machine(view model.View, host *model.Host) (machine identity.Caller, addresses []netip.Addr) {
 	if host == nil {
-		host = in.claimedHost(view)
+		host = decide.ClaimedHost(view, &in.Claims)
 	}
 	switch {
 	case in.From.IsValid():
@@ -141,7 +145,7 @@ func (in *Inquiry) machine(view model.View, host *model.Host) (machine identity.
 		return machine, addresses
 	case in.Claims.MAC != zeroMAC:
 		return in.onLink([]netaddr.MAC{in.Claims.MAC})
-	case len(Named(&in.Claims)) == 0:
+	case len(decide.Named(&in.Claims)) == 0:
 		return in.Sender, nil
 	}
 	return identity.Caller{}, nil
@@ -164,18 +168,6 @@ func (in *Inquiry) onLink(macs []netaddr.MAC) (machine identity.Caller, addresse
 	return identity.Caller{MAC: macs[0]}, nil
 }
 
-// claimedHost returns the host that the claims name; nil: they name none.
-func (in *Inquiry) claimedHost(view model.View) *model.Host {
-	for _, claim := range claims {
-		if claim.present(&in.Claims) {
-			if h := claim.host(view, &in.Claims); h != nil {
-				return h
-			}
-		}
-	}
-	return nil
-}
-
 func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
 	if in.Locate == nil {
 		return identity.Caller{Addr: addr}
@@ -185,8 +177,8 @@ func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
 
 // asBelieved returns the request of a believed caller who asks for the machine; host is the
 // named one or nil.
-func (in *Inquiry) asBelieved(host *model.Host) *Request {
-	req := &Request{
+func (in *Inquiry) asBelieved(host *model.Host) *decide.Request {
+	req := &decide.Request{
 		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
 		Caller: identity.Caller{Believed: true},
 	}
@@ -241,12 +233,12 @@ func (in *Inquiry) addedClaims(c *identity.Claims) string {
 type otherClient struct {
 	// name is the subject of a sentence.
 	name string
-	req  *Request
+	req  *decide.Request
 }
 
 // others returns the clients with whose answers the answer to an inquiry is compared.
 // installer is the machine's request at the other endpoint, and host the named one or nil.
-func (in *Inquiry) others(host *model.Host, machine, believed, installer *Request) []otherClient {
+func (in *Inquiry) others(host *model.Host, machine, believed, installer *decide.Request) []otherClient {
 	if in.As == AsBelieved {
 		return []otherClient{{"the machine itself", machine}}
 	}
@@ -262,7 +254,7 @@ func (in *Inquiry) others(host *model.Host, machine, believed, installer *Reques
 	if in.From.IsValid() && !in.Claims.IP.IsValid() { // asBelieved claims it
 		believer += " with " + in.addedClaims(&believed.Claims)
 	}
-	if installer.Type == Ignition {
+	if installer.Type == decide.Ignition {
 		name = "an Ignition on the machine"
 	}
 	return append(all, []otherClient{
@@ -274,7 +266,7 @@ func (in *Inquiry) others(host *model.Host, machine, believed, installer *Reques
 
 // claiming returns the machine of a host that boots from one of its bootSources and claims to
 // be the host: the network alone does not show who it is.
-func claiming(machine *Request, host *model.Host) (client otherClient, ok bool) {
+func claiming(machine *decide.Request, host *model.Host) (client otherClient, ok bool) {
 	req, addr := *machine, machine.Caller.Addr
 	inSources := slices.ContainsFunc(host.BootSources, func(p netip.Prefix) bool { return p.Contains(addr) })
 	c := &req.Claims

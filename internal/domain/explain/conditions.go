@@ -1,8 +1,9 @@
-package decide
+package explain
 
 import (
 	"strings"
 
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/model"
 
 	v1 "glowplug/api/v1"
@@ -17,7 +18,7 @@ const (
 	reasonLocalBoot    = "LocalBoot"
 	reasonReady        = "Ready"
 	reasonMissing      = "ImageMissing"
-	reasonUnavailable  = ReasonImageUnavailable
+	reasonUnavailable  = decide.ReasonImageUnavailable
 	reasonReadable     = "Readable"
 	reasonIgnitionLate = "IgnitionTooOld"
 	reasonStops        = "IgnitionStops"
@@ -40,9 +41,9 @@ const ReasonDestroysData = "WouldDestroyData"
 // is none.
 func ConditionOf(reason string) string {
 	switch reason {
-	case ReasonDuplicate:
+	case decide.ReasonDuplicate:
 		return v1.ConditionIdentityUnique
-	case ReasonNoConfig, reasonConfigLost, reasonNotCompiled, reasonOtherType, ReasonNotRendered:
+	case decide.ReasonNoConfig, reasonConfigLost, reasonNotCompiled, reasonOtherType, ReasonNotRendered:
 		return v1.ConditionConfigMatched
 	case reasonMissing, ReasonImagePending, reasonUnavailable:
 		return v1.ConditionImageReady
@@ -67,18 +68,18 @@ type Condition struct {
 
 // ConfigMatched returns whether a host, which need not be stored, receives a config without
 // claims: an Ignition config or, without one, a kickstart.
-func ConfigMatched(d *Decider, view model.View, h *model.Host) Condition {
+func ConfigMatched(d *decide.Decider, view model.View, h *model.Host) Condition {
 	c := Condition{Type: v1.ConditionConfigMatched, Kind: model.ConfigMatched}
 	config, tier := d.ConfigOf(view, h)
 	lost := ""
 	if config == nil {
-		lost = lossesOf(d.opts.Lost).whyNoConfig()
+		lost = d.WhyNoConfig()
 	}
 	switch {
 	case lost != "":
 		c.Reason, c.Message = reasonConfigLost, lost
 	case config == nil:
-		c.Reason = ReasonNoConfig
+		c.Reason = decide.ReasonNoConfig
 		c.Message = "no IgnitionConfig matches this host; give one a selector that holds for it, or default: true"
 		if view.Islands().Has(h.Namespace) {
 			c.Message += "; the namespace " + h.Namespace + " is an island, so only its own configs reach this host"
@@ -86,7 +87,7 @@ func ConfigMatched(d *Decider, view model.View, h *model.Host) Condition {
 	case len(config.Artifact) == 0:
 		c.Reason = reasonNotCompiled
 		c.Message = "IgnitionConfig " + config.Ref.String() + " matches by " + tier.String() +
-			" and " + uncompiled(config)
+			" and " + decide.Uncompiled(config)
 	default:
 		failure, known := failureOf(d, config, h)
 		c.Met, c.Reason, c.Unknown = true, reasonMatched, !known
@@ -101,7 +102,7 @@ func ConfigMatched(d *Decider, view model.View, h *model.Host) Condition {
 			c.Met, c.Reason, c.Message = false, reasonOtherType, other
 		}
 	}
-	if d.hostMayDependOnIP(view, h, config, tier) {
+	if mayDependOnIP(view, d.QueryOf(view, h, ""), decide.AnyInstaller, config, tier) {
 		c.Message += "; the host's spec has no address, so configs that match by matchIPs are not counted," +
 			" and its machine may receive one"
 	}
@@ -109,8 +110,8 @@ func ConfigMatched(d *Decider, view model.View, h *model.Host) Condition {
 }
 
 // failureOf returns why a config, if it is a template, cannot be rendered for a host; "": it can, or known is false.
-func failureOf(d *Decider, config *model.Config, h *model.Host) (reason string, known bool) {
-	cache, ok := d.opts.Renderer.(interface {
+func failureOf(d *decide.Decider, config *model.Config, h *model.Host) (reason string, known bool) {
+	cache, ok := d.Renderer().(interface {
 		Failure(config *model.Config, host *model.Host) (reason string, known bool)
 	})
 	if !config.Template || !ok {
@@ -119,32 +120,21 @@ func failureOf(d *Decider, config *model.Config, h *model.Host) (reason string, 
 	return cache.Failure(config, h)
 }
 
-// uncompiled says why a config without an artifact has none, as the predicate of a sentence. A
-// config that has changed its type may have compiled before: that result is for another installer.
-func uncompiled(config *model.Config) string {
-	if config.Pending {
-		return "is still being compiled"
-	}
-	return "has no compiled result of type " + config.Type +
-		"; correct the error that its status or glowplug validate names"
-}
-
 // ImageReady returns whether a host, which need not be stored, can boot its image. It does
 // not check whether the kernel arguments of the host can be set in the image.
-func ImageReady(d *Decider, view model.View, h *model.Host) Condition {
+func ImageReady(d *decide.Decider, view model.View, h *model.Host) Condition {
 	c := Condition{Type: v1.ConditionImageReady, Kind: model.ImageReady}
 	if h.Image == (model.Ref{}) {
 		c.Met, c.Reason, c.Message = true, reasonLocalBoot, "this host boots its disk or a script"
 		return c
 	}
-	q := bootQuestion{newQuestion(d, view, &Request{})}
-	image, failure := q.storedImage(h)
+	image, failure := d.StoredImage(view, h)
 	switch {
 	case failure == nil:
 		c.Met, c.Reason, c.Message = true, reasonReady, "image "+h.Image.String()+" can be booted"
 	case image == nil:
 		c.Reason, c.Message = reasonMissing, failure.Sentence
-	case isAwaited(image):
+	case decide.IsAwaited(image):
 		c.Reason, c.Message = ReasonImagePending, failure.Sentence
 	default:
 		c.Reason, c.Message = reasonUnavailable, failure.Sentence

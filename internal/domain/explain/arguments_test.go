@@ -1,4 +1,4 @@
-package decide
+package explain
 
 import (
 	"fmt"
@@ -7,7 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/store/snapshot/labtest"
 )
 
 // TestExplainedArguments: explain has all kernel arguments of an image, with the origin of each, and says where none of
@@ -38,18 +40,18 @@ func TestExplainedArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l lab
-			h := l.host("g10", "h", "52:54:00:00:00:01", "192.168.10.1")
+			h := l.Host("g10", "h", "52:54:00:00:00:01", "192.168.10.1")
 			h.Spec.Image, h.Spec.KernelArgs = "live", c.host
-			l.image("g10", "live", "")
-			i := l.images[0]
+			l.Image("g10", "live", "")
+			i := l.Images[0]
 			i.Spec, i.Status.Phase, i.Status.KernelArgsApplied, i.Status.OwnKernelArgs = c.spec, v1.PhaseReady, c.applied, c.own
 			if c.noConfig {
 				i.Status.Conditions = []metav1.Condition{{
 					Type: v1.ConditionConfigArgument, Status: metav1.ConditionFalse, Message: missing,
 				}}
 			}
-			e, failure := New(Options{Inventory: l.inventory(t)}).Inquire(&Inquiry{
-				Type: Ignition, At: epoch, Host: "h", Namespace: "g10",
+			e, failure := Inquire(decide.New(decide.Options{Inventory: l.Inventory(t)}), &Inquiry{
+				Type: decide.Ignition, At: labtest.Epoch, Host: "h", Namespace: "g10",
 			})
 			if failure != nil {
 				t.Fatal(failure)
@@ -86,20 +88,20 @@ func TestImagesThatAskForAnotherType(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l lab
-			h := l.host("g10", "h", "52:54:00:00:00:01", "192.168.10.1")
+			h := l.Host("g10", "h", "52:54:00:00:00:01", "192.168.10.1")
 			h.Spec.Image, h.Spec.KernelArgs = "live", c.host
-			l.image("g10", "live", "")
-			l.images[0].Status.Phase, l.images[0].Status.KernelArgsApplied = v1.PhaseReady, c.applied
+			l.Image("g10", "live", "")
+			l.Images[0].Status.Phase, l.Images[0].Status.KernelArgsApplied = v1.PhaseReady, c.applied
 			for n, typ := range c.configs {
-				l.config("g10", fmt.Sprintf("c%d", n), typ, sel{Default: true})
+				l.Config("g10", fmt.Sprintf("c%d", n), typ, sel{Default: true})
 			}
-			d := New(Options{Inventory: l.inventory(t)})
-			view := d.opts.Inventory.View()
+			d := decide.New(decide.Options{Inventory: l.Inventory(t)})
+			view := d.View()
 			got := ConfigMatched(d, view, view.Host(model.Ref{Namespace: "g10", Name: "h"}))
 			if got.Met != (c.message == "") || !got.Met && (got.Message != c.message || got.Reason != "OtherType") {
 				t.Errorf("%+v", got)
 			}
-			e, failure := d.Inquire(&Inquiry{Type: Ignition, At: epoch, Host: "h", Namespace: "g10"})
+			e, failure := Inquire(d, &Inquiry{Type: decide.Ignition, At: labtest.Epoch, Host: "h", Namespace: "g10"})
 			if failure != nil || e.Boot.NoConfig != c.message {
 				t.Errorf("%v, explain: %q", failure, e.Boot.NoConfig)
 			}

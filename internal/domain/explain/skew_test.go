@@ -1,13 +1,15 @@
-package decide
+package explain
 
 import (
 	"strings"
 	"testing"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/template"
+	"glowplug/internal/store/snapshot/labtest"
 )
 
 // skewLab is a rack with an old image and configs of several versions.
@@ -21,14 +23,14 @@ func skewLab() *lab {
 		c.Status.Servable = append(c.Status.Servable, v1.ServableVersions{Versions: "3.0.0-3.1.0",
 			BlockedBy: []string{"storage.luks"}})
 	}
-	servable(l.config("g10", "new", v1.TypeIgnition,
+	servable(l.Config("g10", "new", v1.TypeIgnition,
 		v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "new"}}), "3.4.0", "3.4.0", "3.5.0")
-	servable(l.config("g10", "any", v1.TypeIgnition,
+	servable(l.Config("g10", "any", v1.TypeIgnition,
 		v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "any"}}), "3.4.0", "3.2.0", "3.3.0", "3.4.0")
-	l.config("g10", "untold", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "untold"}})
+	l.Config("g10", "untold", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "untold"}})
 	for _, image := range []struct{ name, max string }{{"old", "3.2.0"}, {"young", "3.5.0"}, {"unknown", ""}} {
-		l.image("g10", image.name, "")
-		i := l.images[len(l.images)-1]
+		l.Image("g10", image.name, "")
+		i := l.Images[len(l.Images)-1]
 		i.Spec.Stream = &v1.StreamImage{Name: "stable"}
 		i.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, ServedRelease: "33.20201201.3.0", MaxIgnition: image.max}
 	}
@@ -37,16 +39,16 @@ func skewLab() *lab {
 		{"new-localboot", "new", "localboot"}, {"new-missing", "new", "missing"},
 		{"any-old", "any", "old"}, {"untold-old", "untold", "old"}, {"none-old", "none", "old"},
 	} {
-		l.host("g10", h.name, "", "10.0.0.9", "role", h.role).Spec.Image = h.image
+		l.Host("g10", h.name, "", "10.0.0.9", "role", h.role).Spec.Image = h.image
 	}
 	return l
 }
 
 func TestSkew(t *testing.T) {
 	l := skewLab()
-	d := New(Options{Inventory: l.inventory(t)})
-	for _, h := range l.hosts {
-		s := d.SkewOf(model.HostFrom(h))
+	d := decide.New(decide.Options{Inventory: l.Inventory(t)})
+	for _, h := range l.Hosts {
+		s := SkewOf(d, model.HostFrom(h))
 		if (s != nil) != (h.Name == "new-old") {
 			t.Errorf("%s: %v", h.Name, s)
 		}
@@ -55,12 +57,12 @@ func TestSkew(t *testing.T) {
 			t.Error(s)
 		}
 	}
-	e := d.Explain(ask{believed: true, hostname: "new-old"}.request(t))
+	e := Explain(d, ask{Believed: true, Hostname: "new-old"}.Request(t))
 	if b := e.Boot; b.Release != "33.20201201.3.0" || b.MaxIgnition != "3.2.0" ||
 		!strings.HasPrefix(b.Skew, "host g10/new-old boots image g10/old") {
 		t.Errorf("%+v", b)
 	}
-	if e := d.Explain(ask{believed: true, hostname: "any-old"}.request(t)); e.Boot == nil || e.Boot.Skew != "" || e.Boot.MaxIgnition != "3.2.0" {
+	if e := Explain(d, ask{Believed: true, Hostname: "any-old"}.Request(t)); e.Boot == nil || e.Boot.Skew != "" || e.Boot.MaxIgnition != "3.2.0" {
 		t.Errorf("%+v", e.Boot)
 	}
 }
@@ -68,16 +70,16 @@ func TestSkew(t *testing.T) {
 // What is being written is looked at as if it had been.
 func TestSkewOfWhatIsWritten(t *testing.T) {
 	l := skewLab()
-	d := New(Options{Inventory: l.inventory(t)})
+	d := decide.New(decide.Options{Inventory: l.Inventory(t)})
 	names := func(c Changed) string {
 		var all []string
-		for _, s := range d.Skews(c, 10) {
+		for _, s := range Skews(d, c, 10) {
 			all = append(all, s.Host.Name)
 		}
 		return strings.Join(all, " ")
 	}
 	image := func(name, max string) Changed {
-		i := model.ImageFrom(l.images[0])
+		i := model.ImageFrom(l.Images[0])
 		i.Ref.Name, i.MaxIgnition = name, max
 		return Changed{Image: i}
 	}
@@ -89,10 +91,10 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 		}
 	}
 	config := func(name, label string, versions ...string) Changed {
-		c := l.configs[0].DeepCopy()
+		c := l.Configs[0].DeepCopy()
 		c.Name, c.Spec.Selector = name, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": label}}
 		c.Status.Servable = nil
-		c.CreationTimestamp = meta("g10", name, 100).CreationTimestamp
+		c.CreationTimestamp = labtest.Meta("g10", name, 100).CreationTimestamp
 		c.Compiled.IgnitionVersion = versions[0]
 		for _, v := range versions {
 			c.Status.Servable = append(c.Status.Servable, v1.ServableVersions{Versions: v})
@@ -114,7 +116,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if got := d.Skews(config("new", "new", "3.5.0"), 0); len(got) > 0 {
+	if got := Skews(d, config("new", "new", "3.5.0"), 0); len(got) > 0 {
 		t.Errorf("more than asked for: %v", got)
 	}
 }
@@ -123,7 +125,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 type byLabel struct{}
 
 func (byLabel) Render(
-	config *model.Config, host *model.Host, _ *template.Facts, _ Asker,
+	config *model.Config, host *model.Host, _ *template.Facts, _ decide.Asker,
 ) (*model.Config, *fault.Error) {
 	text := host.Labels["config"]
 	if text == "" {
@@ -140,18 +142,18 @@ func (byLabel) Render(
 // The rendering of a template is checked for each host.
 func TestSkewOfATemplate(t *testing.T) {
 	l := skewLab()
-	c := l.config("g10", "template", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "each"}})
+	c := l.Config("g10", "template", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "each"}})
 	c.Compiled.Template, c.Compiled.IgnitionVersion = true, ""
 	const plain, arguments = `{"ignition":{"version":"3.4.0"}}`, `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]}}`
 	for _, h := range []struct{ name, image, config string }{
 		{"converted", "old", plain}, {"refused", "old", arguments}, {"read", "young", arguments}, {"other-major", "old", `{"ignition":{"version":"2.2.0"}}`},
 		{"not-rendered", "old", ""}, {"not-known", "unknown", arguments}, {"disk", "", arguments},
 	} {
-		l.host("g10", h.name, "", "10.0.1.9", "role", "each", "config", h.config).Spec.Image = h.image
+		l.Host("g10", h.name, "", "10.0.1.9", "role", "each", "config", h.config).Spec.Image = h.image
 	}
-	d := New(Options{Inventory: l.inventory(t), Renderer: byLabel{}})
-	for _, h := range l.hosts {
-		s, known := d.SkewOfStored(model.HostFrom(h), nil)
+	d := decide.New(decide.Options{Inventory: l.Inventory(t), Renderer: byLabel{}})
+	for _, h := range l.Hosts {
+		s, known := SkewOfStored(d, model.HostFrom(h), nil)
 		if known != (h.Name != "not-rendered") || (s != nil) != (h.Name == "refused" || h.Name == "new-old") {
 			t.Errorf("%s: %v %v", h.Name, s, known)
 		}
@@ -159,7 +161,7 @@ func TestSkewOfATemplate(t *testing.T) {
 			t.Error(s)
 		}
 	}
-	if e := d.Explain(ask{believed: true, hostname: "refused"}.request(t)); e.Boot == nil || !strings.HasPrefix(e.Boot.Skew, "host g10/refused boots image g10/old") {
+	if e := Explain(d, ask{Believed: true, Hostname: "refused"}.Request(t)); e.Boot == nil || !strings.HasPrefix(e.Boot.Skew, "host g10/refused boots image g10/old") {
 		t.Errorf("%+v", e.Boot)
 	}
 }
@@ -172,7 +174,7 @@ func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
 	const args = `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["mitigations=off"]}}`
 	const disk = `{"ignition":{"version":"3.4.0"},"storage":{"disks":[{"device":"/dev/disk/by-id/coreos-boot-disk"}]}}`
 	for role, artifact := range map[string]string{"args": args, "disk": disk, "plain": "{}", "each": "{{template}}"} {
-		c := l.config("g10", role, v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": role}})
+		c := l.Config("g10", role, v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": role}})
 		c.Compiled.Artifact, c.Compiled.Template = []byte(artifact), role == "each"
 		c.Status.Servable = []v1.ServableVersions{{Versions: "3.4.0"}}
 	}
@@ -187,8 +189,8 @@ func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
 		"fedora":  {Distro: "fedora", KernelArgsApplied: []string{url}},
 		"pxe":     {Distro: "coreos"},
 	} {
-		l.image("g10", name, "")
-		i := l.images[len(l.images)-1]
+		l.Image("g10", name, "")
+		i := l.Images[len(l.Images)-1]
 		i.Status = status
 		i.Status.Phase = v1.PhaseReady
 		if name == "new" { // the server has not set it yet
@@ -216,13 +218,13 @@ func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
 		{"args", "inst", "", ""}, {"args", "fedora", "", ""}, {"args", "", "", ""}, {"plain", "live", "", ""},
 	}
 	for _, c := range cases {
-		l.hosts = nil
-		h := l.host("g10", "h", "52:54:00:00:00:01", "192.0.2.10", "role", c.role, "config", args)
+		l.Hosts = nil
+		h := l.Host("g10", "h", "52:54:00:00:00:01", "192.0.2.10", "role", c.role, "config", args)
 		if h.Spec.Image = c.image; c.kernelArg != "" {
 			h.Spec.KernelArgs = []string{c.kernelArg}
 		}
-		d := New(Options{Inventory: l.inventory(t), Renderer: byLabel{}})
-		s, known := d.SkewOfStored(model.HostFrom(h), nil)
+		d := decide.New(decide.Options{Inventory: l.Inventory(t), Renderer: byLabel{}})
+		s, known := SkewOfStored(d, model.HostFrom(h), nil)
 		condition := ConfigReadable(s)
 		got := ""
 		if s != nil {
@@ -232,11 +234,11 @@ func TestALiveImageCannotDoWhatAConfigAsks(t *testing.T) {
 		if !known || got != c.want || stops != (c.want != "") {
 			t.Errorf("%s on %s: %q, %+v", c.role, c.image, got, condition)
 		}
-		if found := d.SkewOf(model.HostFrom(h)); (found != nil) != (c.want != "" && c.role != "each") {
+		if found := SkewOf(d, model.HostFrom(h)); (found != nil) != (c.want != "" && c.role != "each") {
 			t.Errorf("%s on %s: a write finds %v", c.role, c.image, found)
 		}
-		config := d.opts.Inventory.View().Config(model.Ref{Namespace: "g10", Name: c.role})
-		if found := d.Skews(Changed{Config: config}, 5); (len(found) == 1) != (c.want != "" && c.role != "each") {
+		config := d.View().Config(model.Ref{Namespace: "g10", Name: c.role})
+		if found := Skews(d, Changed{Config: config}, 5); (len(found) == 1) != (c.want != "" && c.role != "each") {
 			t.Errorf("%s on %s: a write of the config finds %v", c.role, c.image, found)
 		}
 	}

@@ -1,4 +1,7 @@
-package decide
+// Package explain says why a machine receives what it does: it explains the decisions of package
+// decide, answers inquiries about a machine that does not ask itself, and has the conditions of hosts
+// and the advice for authors. It uses no clock, network or disk.
+package explain
 
 import "glowplug/internal/domain/ignition"
 
@@ -20,7 +23,7 @@ type Explanation struct {
 	// FoundBy is the fact that identifies the host: mac, ip, uuid, hostname, address or neighbor.
 	FoundBy string `json:"foundBy,omitempty"`
 	// Boot is the boot decision; nil for an unknown machine and a refused one.
-	Boot *ExplainedBoot `json:"boot,omitempty"`
+	Boot *Boot `json:"boot,omitempty"`
 	// Status is the HTTP status of the answer.
 	Status int `json:"status"`
 	// DependsOnAddress is true where the address of the machine is not known and can change
@@ -32,7 +35,7 @@ type Explanation struct {
 	// Empty where the request was refused before.
 	Candidates []Candidate `json:"candidates"`
 	// Notices are the events that the request makes.
-	Notices []ExplainedNotice `json:"notices,omitempty"`
+	Notices []Notice `json:"notices,omitempty"`
 	// Error is the body of an answer without a config.
 	Error string `json:"error,omitempty"`
 	// PlainHTTP says what a request over plain HTTP receives instead of a config, where these are served over
@@ -61,8 +64,8 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ExplainedBoot is the boot decision of a host.
-type ExplainedBoot struct {
+// Boot is the boot decision of a host.
+type Boot struct {
 	// Local is true where it boots its disk.
 	Local bool `json:"local"`
 	// Image is the ISCSICdrom that it boots, as namespace/name.
@@ -73,8 +76,8 @@ type ExplainedBoot struct {
 	// Arguments are the kernel arguments of the image for the host: those of its boot entries, then those that are
 	// added to each entry, in their order. NoConfig says that none of them tells its system where its config is, or
 	// that they ask for another type of config than the host has.
-	Arguments []ExplainedArgument `json:"arguments,omitempty"`
-	NoConfig  string              `json:"noConfig,omitempty"`
+	Arguments []Argument `json:"arguments,omitempty"`
+	NoConfig  string     `json:"noConfig,omitempty"`
 	// Token is true where the machine needs the token of its boot.
 	Token bool `json:"token,omitempty"`
 	// State is status.state of the host.
@@ -91,7 +94,7 @@ type ExplainedBoot struct {
 }
 
 // ScriptName names the script that a host boots: its own, or that of its namespace.
-func (e *ExplainedBoot) ScriptName() string { return ScriptName(e.NamespaceScript) }
+func (e *Boot) ScriptName() string { return ScriptName(e.NamespaceScript) }
 
 // ScriptName names the script of a host, which may be that of its namespace.
 func ScriptName(ofNamespace bool) string {
@@ -109,10 +112,10 @@ const (
 	FromHost    = "host"
 )
 
-// ExplainedArgument is a kernel argument, and where it is from: the boot entries of the image itself, FromDefault, of
+// Argument is a kernel argument, and where it is from: the boot entries of the image itself, FromDefault, of
 // the distribution, or kernelArgs of the image or the host. In those of a host, ${glowplug} stands for the URL of the
 // server.
-type ExplainedArgument struct {
+type Argument struct {
 	Argument string `json:"argument"`
 	From     string `json:"from"`
 }
@@ -170,7 +173,7 @@ type Winner struct {
 	Template bool `json:"template,omitempty"`
 	Size     int  `json:"size,omitempty"`
 	// Layers are those onto which the config was merged, the lowest first.
-	Layers []ExplainedLayer `json:"layers,omitempty"`
+	Layers []Layer `json:"layers,omitempty"`
 	// Origins are the layers of each file, directory, link, unit, user, group, disk,
 	// filesystem and kernel argument of a config with layers. The layer that wins is the
 	// last. Names are those of configs in the winner's namespace.
@@ -206,8 +209,8 @@ type Candidate struct {
 	Reason  string `json:"reason"`
 }
 
-// ExplainedNotice is an event that the request makes.
-type ExplainedNotice struct {
+// Notice is an event that the request makes.
+type Notice struct {
 	Reason string `json:"reason"`
 	// Host is the host of the event, as namespace/name; empty: an unknown machine.
 	Host    string `json:"host,omitempty"`

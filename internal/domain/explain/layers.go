@@ -1,4 +1,4 @@
-package decide
+package explain
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 	"glowplug/internal/domain/model"
 )
 
-// ExplainedLayer is a layer onto which the winner was merged.
-type ExplainedLayer struct {
+// Layer is a layer onto which the winner was merged.
+type Layer struct {
 	Name string `json:"name"`
 	// Hash is that of the layer at the time of the merge.
 	Hash string `json:"hash"`
@@ -34,13 +34,13 @@ type entry struct{ kind, name string }
 
 // explainLayers returns the layers of a config and the origin of each of its entries,
 // through the layers of layers. origins is empty where a layer has changed since the merge.
-func explainLayers(view model.View, c *model.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
+func explainLayers(view model.View, c *model.Config) (layers []Layer, origins []ignition.Origin) {
 	if c.Stack == nil {
 		return nil, nil
 	}
 	for _, merged := range c.Stack.Merged {
 		now := view.Config(model.Ref{Namespace: c.Namespace, Name: merged.Name})
-		layers = append(layers, ExplainedLayer{
+		layers = append(layers, Layer{
 			Name: merged.Name, Hash: merged.Hash, Failing: merged.Stale, Missing: now == nil,
 			Changed: now != nil && now.Hash != merged.Hash,
 		})

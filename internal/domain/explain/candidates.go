@@ -1,71 +1,56 @@
-package decide
+package explain
 
 import (
 	"slices"
 
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/domain/model"
 )
 
-// trace records how a decision was made. A nil trace records nothing.
-type trace struct {
-	query match.Query
-	// types are the types of config that were considered, in order.
-	types []string
-	// view has the configs at the time of the decision.
-	view model.View
-}
-
-// considered records that configs of a type were considered.
-func (t *trace) considered(typ string) {
-	if t != nil {
-		t.types = append(t.types, typ)
-	}
-}
-
-func (t *trace) facts() Facts {
+// facts returns the facts of a decision.
+func facts(t *decide.Trace) Facts {
 	f := Facts{
-		Hostnames: t.query.Hostnames, Labels: t.query.Labels, Namespace: t.query.Namespace, Role: t.query.Role,
+		Hostnames: t.Query.Hostnames, Labels: t.Query.Labels, Namespace: t.Query.Namespace, Role: t.Query.Role,
 	}
-	for _, m := range t.query.MACs {
+	for _, m := range t.Query.MACs {
 		f.MACs = append(f.MACs, m.String())
 	}
-	for _, a := range t.query.IPs {
+	for _, a := range t.Query.IPs {
 		f.IPs = append(f.IPs, a.String())
 	}
-	if island, ok := t.view.Islands().Why(f.Namespace); ok && f.Namespace != "" {
+	if island, ok := t.View.Islands().Why(f.Namespace); ok && f.Namespace != "" {
 		f.Island = island.String()
 	}
-	if t.query.Image != (match.Ref{}) {
-		f.ImageConfig = t.query.Image.String()
+	if t.Query.Image != (match.Ref{}) {
+		f.ImageConfig = t.Query.Image.String()
 	}
 	return f
 }
 
 // candidates returns the outcome of every config: of the types that were considered, the
 // last first, since only its configs can have matched; then the others.
-func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
+func candidates(t *decide.Trace, req *decide.Request, dec *decide.ConfigDecision) []Candidate {
 	byType := make(map[string][]*match.Rule)
-	all := t.view.Rules()
+	all := t.View.Rules()
 	for _, r := range all {
 		byType[r.Type] = append(byType[r.Type], r)
 	}
 	out := make([]Candidate, 0, len(all))
-	for _, typ := range slices.Backward(t.types) {
-		query := t.query
+	for _, typ := range slices.Backward(t.Types) {
+		query := t.Query
 		query.Type = typ
-		standings := match.Rank(byType[typ], &query, t.view.Islands().Has)
+		standings := match.Rank(byType[typ], &query, t.View.Islands().Has)
 		for _, s := range standings {
 			out = append(out, candidate(s, dec, standings))
 		}
 	}
-	for _, typ := range [...]string{Ignition, Kickstart} {
-		if slices.Contains(t.types, typ) {
+	for _, typ := range decide.AnyInstaller {
+		if slices.Contains(t.Types, typ) {
 			continue
 		}
 		reason := "only kickstarts are given here"
-		if req.Type == Ignition {
+		if req.Type == decide.Ignition {
 			reason = "a config of type ignition matches"
 			if ignition.ParseAccept(req.Accept).NamesIgnition() {
 				reason = "the client's Accept header asks for Ignition"
@@ -81,7 +66,7 @@ func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
 }
 
 // candidate returns the outcome of one standing.
-func candidate(s match.Standing, dec *ConfigDecision, standings []match.Standing) Candidate {
+func candidate(s match.Standing, dec *decide.ConfigDecision, standings []match.Standing) Candidate {
 	c := Candidate{Config: s.Rule.Ref.String(), Type: s.Rule.Type, Outcome: OutcomeNoMatch, Reason: s.Reason}
 	if s.Tier == match.None {
 		if !s.Offered {

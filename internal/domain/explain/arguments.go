@@ -1,10 +1,11 @@
-package decide
+package explain
 
 import (
 	"slices"
 	"strings"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/model"
 )
@@ -14,7 +15,7 @@ const serverURL = "${glowplug}"
 
 // explainArguments returns the kernel arguments with which a host boots an image, with the origin of each. Where the
 // image is not ready, those of its boot entries and its default ones are not known.
-func explainArguments(image *model.Image, host *model.Host) (explained []ExplainedArgument) {
+func explainArguments(image *model.Image, host *model.Host) (explained []Argument) {
 	own, args := host.Booting().KernelArgs, image.AppliedArgs
 	switch {
 	case image.External != nil:
@@ -24,7 +25,7 @@ func explainArguments(image *model.Image, host *model.Host) (explained []Explain
 		if image.Rootfs {
 			rootfs = serverURL + "/iso/" + image.Ref.String() + "/files/rootfs"
 		}
-		args = KernelArgs(image, host, serverURL, rootfs, "")
+		args = decide.KernelArgs(image, host, serverURL, rootfs, "")
 	case len(args) == 0:
 		args = image.KernelArgs
 		fallthrough
@@ -41,7 +42,7 @@ func explainArguments(image *model.Image, host *model.Host) (explained []Explain
 		case slices.Contains(image.OwnArgs, arg) && !slices.Contains(image.AppliedArgs, arg):
 			from = FromEntry
 		}
-		explained = append(explained, ExplainedArgument{arg, from})
+		explained = append(explained, Argument{arg, from})
 	}
 	return explained
 }
@@ -57,7 +58,7 @@ func noConfig(image *model.Image, host *model.Host) string {
 
 // otherType says that a host boots an image whose kernel arguments ask this server for a config of a type of which the
 // host has none, while it has one of the other type; "": they do not.
-func otherType(d *Decider, view model.View, image *model.Image, h *model.Host) string {
+func otherType(d *decide.Decider, view model.View, image *model.Image, h *model.Host) string {
 	typ, argument := askedType(bootArguments(h, image))
 	if typ == "" || d.Assigned(view, h, typ) != nil {
 		return ""
@@ -75,7 +76,7 @@ func otherType(d *Decider, view model.View, image *model.Image, h *model.Host) s
 // does, or several of different types do.
 func askedType(args []string) (asked, argument string) {
 	for _, arg := range args {
-		for _, typ := range anyInstaller {
+		for _, typ := range decide.AnyInstaller {
 			switch {
 			case !strings.Contains(arg, "/api/v1/"+typ):
 			case asked != "" && asked != typ:
@@ -93,7 +94,7 @@ func bootArguments(h *model.Host, image *model.Image) []string {
 	var lines []string
 	switch {
 	case image.PXE:
-		lines = KernelArgs(image, h, "", "rootfs", "")
+		lines = decide.KernelArgs(image, h, "", "rootfs", "")
 	case len(image.Args) > 0:
 		lines = v1.MergeKernelArgs(image.Args, h.Booting().KernelArgs)
 	}
