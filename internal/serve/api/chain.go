@@ -19,7 +19,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -30,48 +29,49 @@ import (
 
 // chain returns the filters of a request, the outermost last: those of the library without
 // tracing, cross-origin sharing and the tracking of latencies, and our own.
-func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
+func (s *Server) chain() http.Handler {
+	api, isLong := s.library, s.library.isLong
 	audited := func(h http.Handler, filter auditFilter) http.Handler {
 		return withAudit(s.opts.Audit, s.opts.Resolver, h, filter)
 	}
 	h := withOther(api, s.opts.Explain, isExplain)
-	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer),
-		c.RequestInfoResolver), isImpact)
+	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, s.authorizer, jsonAndYAML),
+		api.info), isImpact)
 	h = withOther(h, rewriter(s.opts.Rewrite), isRewrite)
 	h = withReadOnly(h)
-	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
-	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
-	h = withBodyLimit(h, c.MaxRequestBodyBytes)
-	h = withBudget(h, s.opts.Requests, s.opts.Watches, c.LongRunningFunc)
+	h = withBoundedEntries(h, MaxBodyBytes)
+	h = withProtobufBodies(h, MaxBodyBytes)
+	h = withBodyLimit(h, MaxBodyBytes)
+	h = withBudget(h, s.opts.Requests, s.opts.Watches, isLong)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
-	h = endpointfilters.WithAuthorization(h, resultAuthorizer(c.Authorization.Authorizer), c.Serializer)
+	h = endpointfilters.WithAuthorization(h, resultAuthorizer(s.authorizer), jsonAndYAML)
 	h = traceUser(h, func(t *traceData, user string) {
 		if user != t.user {
 			t.as = user
 		}
 	})
-	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
+	h = impersonation.WithImpersonation(h, s.authorizer, jsonAndYAML)
 	h = s.uses.filter(h)
-	h = withTurns(h, s.opts.Reads, s.opts.Writes, c.LongRunningFunc) // of the user himself, if he impersonates another
+	h = withTurns(h, s.opts.Reads, s.opts.Writes, isLong) // of the user himself, if he impersonates another
 	h = audited(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
-		return endpointfilters.WithAudit(h, sink, policy, c.LongRunningFunc)
+		return endpointfilters.WithAudit(h, sink, policy, isLong)
 	})
 	refused := audited(http.HandlerFunc(s.guard.refuse), endpointfilters.WithFailedAuthenticationAudit)
 	h = traceUser(h, func(t *traceData, user string) { t.user = user })
-	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, refused, nil, nil)
+	h = endpointfilters.WithAuthentication(h, s.guard, refused, nil, nil)
 	h = endpointfilters.WithWarningRecorder(h)
-	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
+	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, isLong)
 	h = audited(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
-		return endpointfilters.WithRequestDeadline(h, sink, policy, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+		return endpointfilters.WithRequestDeadline(h, sink, policy, isLong, jsonAndYAML, requestTimeout)
 	})
-	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
-	h = s.withEnd(h, c.LongRunningFunc)
+	h = genericfilters.WithWaitGroup(h, isLong, api.short)
+	h = s.withEnd(h, isLong)
 	h = s.traces.filter(h)
 	h = endpointfilters.WithCacheControl(h)
-	h = endpointfilters.WithRequestInfo(h, c.RequestInfoResolver)
+	h = endpointfilters.WithRequestInfo(h, api.info)
 	h = endpointfilters.WithRequestReceivedTimestamp(h)
-	h = genericfilters.WithPanicRecovery(h, c.RequestInfoResolver)
+	h = genericfilters.WithPanicRecovery(h, api.info)
 	return endpointfilters.WithAuditInit(h)
 }
 

@@ -23,7 +23,7 @@ func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	reader, writer := io.Pipe()
 	answer := &pipedAnswer{header: http.Header{}, body: writer, begun: make(chan struct{})}
-	go answer.serve(t.server.generic.Handler, r)
+	go answer.serve(t.server.handler, r)
 	select {
 	case <-answer.begun:
 	case <-req.Context().Done():

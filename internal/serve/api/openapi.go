@@ -9,9 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	endpointsopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
-	genericapiserver "k8s.io/apiserver/pkg/server"
-	utilcompatibility "k8s.io/apiserver/pkg/util/compatibility"
-	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -27,12 +24,23 @@ func openAPIConfigs() (*common.Config, *common.OpenAPIV3Config) {
 	info := func() *spec.Info {
 		return &spec.Info{InfoProps: spec.InfoProps{Title: "glowplug", Version: version.Version}}
 	}
-	v2 := genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
-	v2.Info = info()
-	v2.PostProcessSpec = dropStrategicMerge2
-	v3 := genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
-	v3.Info = info()
-	v3.PostProcessSpec = dropStrategicMerge3
+	const usual = "Default Response."
+	v2 := &common.Config{
+		ProtocolList: []string{"https"}, Info: info(), PostProcessSpec: dropStrategicMerge2,
+		DefaultResponse:       &spec.Response{ResponseProps: spec.ResponseProps{Description: usual}},
+		GetOperationIDAndTags: endpointsopenapi.GetOperationIDAndTags, GetDefinitionName: namer.GetDefinitionName,
+		GetDefinitions: openapi.GetOpenAPIDefinitions,
+	}
+	v3 := &common.OpenAPIV3Config{
+		Info: info(), PostProcessSpec: dropStrategicMerge3,
+		DefaultResponse:       &spec3.Response{ResponseProps: spec3.ResponseProps{Description: usual}},
+		GetOperationIDAndTags: endpointsopenapi.GetOperationIDAndTags, GetDefinitionName: namer.GetDefinitionName,
+		GetDefinitions: openapi.GetOpenAPIDefinitions,
+	}
+	v3.Definitions = openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
+		definition, _ := namer.GetDefinitionName(name)
+		return spec.MustCreateRef("#/components/schemas/" + common.EscapeJsonPointer(definition))
+	})
 	return v2, v3
 }
 
@@ -90,18 +98,4 @@ func versionInfo() apimachineryversion.Info {
 		}
 	}
 	return info
-}
-
-// ownVersion gives the library our version in place of one from linker flags.
-type ownVersion struct {
-	basecompatibility.EffectiveVersion
-}
-
-func (ownVersion) Info() *apimachineryversion.Info {
-	info := versionInfo()
-	return &info
-}
-
-func effectiveVersion() basecompatibility.EffectiveVersion {
-	return ownVersion{utilcompatibility.DefaultBuildEffectiveVersion()}
 }

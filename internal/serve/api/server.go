@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,13 +22,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
-	genericapiserver "k8s.io/apiserver/pkg/server"
-	genericfilters "k8s.io/apiserver/pkg/server/filters"
-	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/apiserver/pkg/storage"
 	restclient "k8s.io/client-go/rest"
 
@@ -142,7 +139,8 @@ func (o *Options) view() model.View {
 // Server is the API. The caller gives its handlers to listeners.
 type Server struct {
 	opts       Options
-	generic    *genericapiserver.GenericAPIServer
+	library    *library
+	handler    http.Handler // the library behind all filters
 	guard      *guard
 	authorizer authorizer.Authorizer
 	traces     *traces
@@ -186,11 +184,13 @@ func New(opts Options) (*Server, error) {
 	}
 	s.impacts = newImpacts(&s.opts)
 	namespaces := &namespaces{stores: opts.Stores, inventory: opts.Inventory}
-	if err := s.assemble(namespaces); err != nil {
+	s.library = newLibrary(s.authorizer)
+	if err := s.installKinds(namespaces); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("API server: %w", err)
 	}
-	s.generic.RunPostStartHooks(s.ctx)
+	s.library.describe()
+	s.handler = s.chain()
 	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	s.background.Go(func() { s.terminator.run(s.ctx) })
 	s.background.Go(func() { s.uses.run(s.ctx) })
@@ -214,37 +214,6 @@ func (o Options) withDefaults() Options {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
-}
-
-// assemble makes the library's server and installs the kinds.
-func (s *Server) assemble(namespaces *namespaces) error {
-	c := genericapiserver.NewConfig(codecs)
-	c.Serializer = jsonAndYAML
-	c.EffectiveVersion = effectiveVersion()
-	c.ExternalAddress = "localhost:443"
-	c.LoopbackClientConfig = s.LoopbackConfig()
-	c.Authentication.Authenticator = s.guard
-	c.Authorization.Authorizer = s.authorizer
-	c.OpenAPIConfig, c.OpenAPIV3Config = openAPIConfigs()
-	c.MaxRequestBodyBytes = MaxBodyBytes
-	c.JSONPatchMaxCopyBytes = MaxBodyBytes
-	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),
-		sets.NewString(isoSubresource))
-	c.BuildHandlerChainFunc = s.chain
-	c.EnableIndex = false // it would also answer an unknown path with the list of all paths
-	c.EnableProfiling = false
-	c.StorageObjectCountTracker = nil
-	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
-	var err error
-	if s.generic, err = c.Complete(nil).New("glowplug", genericapiserver.NewEmptyDelegate()); err != nil {
-		return err
-	}
-	if err := s.installKinds(namespaces); err != nil {
-		return err
-	}
-	routes.Index{}.Install(s.generic, s.generic.Handler.NonGoRestfulMux)
-	s.generic.PrepareRun()
-	return nil
 }
 
 // installKinds serves the kinds under /api/v1 and the reviews of the caller beside them.
@@ -279,23 +248,17 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	all := maps.Clone(into.storage)
 	maps.Copy(all, roles.storage)
 	s.terminator = &terminator{namespaces, all, s.opts.Logger, s.opts.NamespaceDeleted}
-	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
-	core.NegotiatedSerializer = jsonAndYAML
-	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.storage
-	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
-		return err
-	}
-	access := genericapiserver.NewDefaultAPIGroupInfo(authorizationv1.GroupName, scheme, parameterCodec, codecs)
-	access.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{
-		"selfsubjectaccessreviews": &accessReview{s.authorizer},
-		"selfsubjectrulesreviews":  &rulesReview{s.opts.Policy},
-	}
-	caller := genericapiserver.NewDefaultAPIGroupInfo(authenticationv1.GroupName, scheme, parameterCodec, codecs)
-	caller.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{"selfsubjectreviews": &callerReview{}}
-	granting := genericapiserver.NewDefaultAPIGroupInfo(rbacv1.GroupName, scheme, parameterCodec, codecs)
-	granting.NegotiatedSerializer = jsonAndYAML
-	granting.VersionedResourcesStorageMap["v1"] = roles.storage
-	return s.generic.InstallAPIGroups(&access, &caller, &granting)
+	return errors.Join(
+		s.library.installCore(into.storage),
+		s.library.installGroup(authorizationv1.GroupName, codecs, map[string]rest.Storage{
+			"selfsubjectaccessreviews": &accessReview{s.authorizer},
+			"selfsubjectrulesreviews":  &rulesReview{s.opts.Policy},
+		}),
+		s.library.installGroup(authenticationv1.GroupName, codecs, map[string]rest.Storage{
+			"selfsubjectreviews": &callerReview{},
+		}),
+		s.library.installGroup(rbacv1.GroupName, jsonAndYAML, roles.storage),
+	)
 }
 
 // installAccounts adds the endpoints of ServiceAccounts and of their tokens.
@@ -326,7 +289,7 @@ func (s *Server) Handler(listener Listener) http.Handler {
 		if _, marked := r.Context().Value(listenerKey{}).(Listener); !marked {
 			r = r.WithContext(WithListener(r.Context(), listener))
 		}
-		s.generic.Handler.ServeHTTP(w, r)
+		s.handler.ServeHTTP(w, r)
 	})
 }
 
@@ -385,13 +348,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	s.background.Wait()
 	drained := make(chan struct{})
-	go func() { s.generic.NonLongRunningRequestWaitGroup.Wait(); close(drained) }()
+	go func() { s.library.short.Wait(); close(drained) }()
 	var err error
 	select {
 	case <-drained:
 	case <-ctx.Done():
 		err = fmt.Errorf("requests are still under way: %w", ctx.Err())
 	}
-	s.generic.Destroy()
+	s.library.destroy()
 	return err
 }
