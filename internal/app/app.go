@@ -283,6 +283,7 @@ func (a builder) serveAPI() error {
 		Decider:     a.decider,
 		Secrets:     a.secrets,
 		MaxIgnition: a.imageController.MaxIgnition,
+		Asked:       a.sources.Asked,
 		Render:      renderer.Render,
 		Templates:   a.rendered,
 		HostStatus:  a.checker,

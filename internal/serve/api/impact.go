@@ -162,7 +162,7 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact.Report, error) {
 	view := p.opts.Inventory.View()
 	set := changesOf(all, view, p.opts.MaxIgnition)
-	result, err := p.compute(newPacer(ctx), set, view, show)
+	result, err := p.compute(newPacer(ctx, p.opts.Asked), set, view, show)
 	if err != nil {
 		return nil, err
 	}

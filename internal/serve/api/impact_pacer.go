@@ -2,32 +2,38 @@ package api
 
 import (
 	"context"
-	"syscall"
 	"time"
 )
 
 const (
-	// paceAfter is how long a prediction works before it is checked whether the process is busy.
-	paceAfter = 2 * time.Millisecond
-	// busyShare is the processor time of others, as a part of the time of a prediction, from which
-	// the process is busy, and idleFactor how long the prediction then rests, as a multiple of its
-	// work: it takes an eighth of a processor while machines boot.
-	busyShare  = 0.25
+	// paceAfter is how long a prediction works before it is checked whether machines ask, and idleFactor how long it then
+	// rests, as a multiple of its work: it takes an eighth of a processor while machines boot.
+	paceAfter  = 2 * time.Millisecond
 	idleFactor = 7
 )
 
-// pacer lets a prediction rest while the rest of the process is busy, as when machines boot.
+// pacer lets a prediction rest while machines ask.
 type pacer struct {
 	ctx context.Context
-	// last is the time at which the work goes on, and cpu the processor time of the process then.
+	// asked counts the requests of machines; nil: the prediction never rests.
+	asked func() uint64
+	// last is the time at which the work goes on, and seen the requests until then.
 	last time.Time
-	cpu  time.Duration
+	seen uint64
 	// worked is the time of the work without the rests.
 	worked time.Duration
 }
 
-func newPacer(ctx context.Context) *pacer {
-	return &pacer{ctx: ctx, last: time.Now(), cpu: processTime()}
+func newPacer(ctx context.Context, asked func() uint64) *pacer {
+	p := &pacer{ctx: ctx, asked: asked}
+	p.goOn()
+	return p
+}
+
+func (p *pacer) goOn() {
+	if p.last = time.Now(); p.asked != nil {
+		p.seen = p.asked()
+	}
 }
 
 // pause rests if that is due. It is called often.
@@ -37,24 +43,14 @@ func (p *pacer) pause() {
 		return
 	}
 	p.worked += worked
-	others := processTime() - p.cpu - worked
-	if others > time.Duration(float64(worked)*busyShare) {
+	if p.asked != nil && p.asked() != p.seen {
 		select {
 		case <-time.After(idleFactor * worked):
 		case <-p.ctx.Done():
 		}
 	}
-	p.last, p.cpu = time.Now(), processTime()
+	p.goOn()
 }
 
 // total returns the time of the work.
 func (p *pacer) total() time.Duration { return p.worked + time.Since(p.last) }
-
-// processTime returns the processor time of the process.
-func processTime() time.Duration {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}

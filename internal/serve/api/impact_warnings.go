@@ -79,7 +79,7 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, a.began.Add(admissionTime))
 	defer cancel()
-	pace, end := newPacer(ctx), func() {}
+	pace, end := newPacer(ctx, p.opts.Asked), func() {}
 	if set.concernsAll() {
 		meter := p.meters.get(clientOf(ctx))
 		if meter.Tokens() <= 0 {
@@ -91,7 +91,7 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 			warning.AddWarning(ctx, "", otherAtWork)
 			return
 		}
-		pace = newPacer(ctx)
+		pace = newPacer(ctx, p.opts.Asked)
 		end = func() { spend(meter, time.Now(), pace.total()); turn() }
 	}
 	texts, err := untilEnd(ctx, end, func() ([]string, error) { return p.warnings(pace, set, a.view) })

@@ -75,8 +75,10 @@ type Options struct {
 	// Decider predicts the impact of writes on hosts, with Inventory; nil: nothing is predicted.
 	// MaxIgnition returns the newest Ignition spec version that an image reads or will read; "":
 	// that is not known.
+	// Asked counts the requests of machines: predictions rest while it grows; nil: they never do.
 	Decider     *decide.Decider
 	MaxIgnition func(*v1.ISCSICdrom) string
+	Asked       func() uint64
 	// Secrets are the Secrets for predictions; nil: they have placeholders for all values.
 	Secrets *secrets.Secrets
 	// Explain serves /api/v1/explain to authenticated callers.

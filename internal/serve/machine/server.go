@@ -273,8 +273,8 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 	req.Claims = claims
 	if claims.Any() {
 		req.Caller.Believed = s.opts.Believe(r)
-		req.ClaimLimit = s.opts.Sources.Claims(req.At, &req.Caller, &claims)
 	}
+	req.ClaimLimit = s.opts.Sources.Claims(req.At, &req.Caller, &claims)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +38,11 @@ type Guard struct {
 	opts             Options
 	lines            *rate.Limiter
 	limited, reached *prometheus.CounterVec
+	asked            atomic.Uint64
 }
+
+// Asked returns how many requests and logins of machines there have been.
+func (g *Guard) Asked() uint64 { return g.asked.Load() }
 
 // New makes a Guard.
 func New(opts Options) *Guard {
@@ -74,7 +79,8 @@ const (
 
 // Claims returns the limit on look-ups of claims for a caller.
 func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims) decide.Limit {
-	if g.claims.quiet(at) || !c.Any() {
+	g.asked.Add(1)
+	if !c.Any() || g.claims.quiet(at) {
 		return decide.Unlimited
 	}
 	for _, claim := range decide.Named(c) {
