@@ -62,9 +62,6 @@ func checkRules(t *testing.T, dir, imp, file string) {
 // of a receiver. A type that needs more is several types, which have each other as fields.
 const maxMethods = 45
 
-// large are the packages with types that are not divided yet.
-var large = []string{"internal/domain/decide"}
-
 func TestTypesHaveFewMethods(t *testing.T) {
 	for dir := range load(t) {
 		methods, embedded := methodsOf(t, dir)
@@ -81,7 +78,7 @@ func TestTypesHaveFewMethods(t *testing.T) {
 			return n
 		}
 		for typ := range methods {
-			if n := count(typ, map[string]bool{}); n > maxMethods && !slices.Contains(large, dir) {
+			if n := count(typ, map[string]bool{}); n > maxMethods {
 				t.Errorf("%s: %s has %d methods with those of the types that it embeds; at most %d", dir, typ, n, maxMethods)
 			}
 		}

@@ -161,13 +161,13 @@ func (d *Decider) StoredImage(view model.View, h *model.Host) (*model.Image, *fa
 // be booted.
 func (q *bootQuestion) storedImage(h *model.Host) (*model.Image, *fault.Error) {
 	ref := h.Image
-	if island, separate := q.islandBetween(h.Namespace, ref.Namespace); separate {
+	if island, separate := islandBetween(q.view, h.Namespace, ref.Namespace); separate {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, and the namespace "+island+
 			" is an island; put it into "+h.Namespace)
 	}
 	image := q.view.Image(ref)
 	if image == nil {
-		if failure := q.MissingImage(ref); failure != nil {
+		if failure := q.decider.MissingImage(ref); failure != nil {
 			return nil, failure
 		}
 		return nil, fault.New(fault.Unavailable, "there is no image "+ref.String()+
@@ -184,10 +184,10 @@ func (q *bootQuestion) storedImage(h *model.Host) (*model.Image, *fault.Error) {
 func (q *bootQuestion) image(b *BootDecision) (*model.Image, *fault.Error) {
 	h := b.Host
 	image, failure := q.storedImage(h)
-	if failure != nil || image.External != nil || q.opts.Images == nil {
+	if failure != nil || image.External != nil || q.decider.opts.Images == nil {
 		return image, failure
 	}
-	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs, placeholder(b)); err != nil {
+	if err := q.decider.opts.Images.Prepare(image, h.Booting().KernelArgs, placeholder(b)); err != nil {
 		unavailable := *fault.Of(err)
 		unavailable.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
 		return image, &unavailable

@@ -133,7 +133,7 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 		if version == config.IgnitionVersion {
 			return nil
 		}
-		form := q.Form(config, version)
+		form := q.decider.Form(config, version)
 		if form.Bytes != nil {
 			q.dec.Form = form
 			return nil
@@ -194,11 +194,11 @@ func (q *configQuestion) renderChosen() {
 // version of the answer.
 func (q *configQuestion) render() *fault.Error {
 	dec := &q.dec
-	if q.opts.Renderer == nil {
+	if q.decider.opts.Renderer == nil {
 		return fault.New(fault.Unavailable, "config "+dec.Config.Ref.String()+" is a template, which nothing renders here")
 	}
 	asker := Asker{Caller: q.req.Caller, Gone: q.req.Gone, Reveal: q.req.Reveal, Last: q.req.Last}
-	rendered, err := q.opts.Renderer.Render(dec.Config, dec.Host, q.facts(), asker)
+	rendered, err := q.decider.opts.Renderer.Render(dec.Config, dec.Host, q.facts(), asker)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 // chosen is what becomes of a config for a client.
 func chosen(f *forms, config *model.Config, accept, userAgent, spec string) (*ConfigDecision, *fault.Error) {
 	req := &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}
-	q := configQuestion{question{Decider: &Decider{forms: f}, dec: ConfigDecision{Config: config}, req: req}}
+	q := configQuestion{question{decider: &Decider{forms: f}, dec: ConfigDecision{Config: config}, req: req}}
 	failure := q.form(ignition.ParseAccept(accept))
 	return &q.dec, failure
 }
@@ -132,7 +132,7 @@ func BenchmarkForm(b *testing.B) {
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			q := configQuestion{question{
-				Decider: &Decider{forms: newForms()}, dec: ConfigDecision{Config: config},
+				decider: &Decider{forms: newForms()}, dec: ConfigDecision{Config: config},
 				req: &Request{Accept: bm.accept, UserAgent: bm.userAgent},
 			}}
 			b.ReportAllocs()

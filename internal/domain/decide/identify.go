@@ -11,19 +11,19 @@ import (
 	"glowplug/internal/domain/model"
 )
 
-// makes reports whether the request makes a claim. An address that is none of Ethernet is no claim as long as no
+// isMade reports whether a request makes the claim. An address that is none of Ethernet is no claim as long as no
 // host has any: nobody can be guessed by it.
-func (q *question) makes(claim *claim) bool {
-	return claim.present(&q.req.Claims) && (claim != claimedOtherMAC || q.view.HasOtherMACs())
+func (c *claim) isMade(view model.View, made *identity.Claims) bool {
+	return c.present(made) && (c != claimedOtherMAC || view.HasOtherMACs())
 }
 
 // identify finds the host, and refuses claims that do not hold.
 func (q *question) identify() *fault.Error {
 	q.takeCard()
 	switch {
-	case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust:
+	case q.req.Caller.Believed || q.decider.opts.Policy.Claims == identity.Trust:
 		q.believe()
-	case q.opts.Policy.Claims == identity.Deny:
+	case q.decider.opts.Policy.Claims == identity.Deny:
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
 	case q.limited(q.req.ClaimLimit):
 		return q.verifyOwn()
@@ -52,7 +52,7 @@ func (q *question) takeCard() {
 	if rank == 0 && own == nil { // each was a guess
 		for _, card := range cards[1:] {
 			c.MAC, c.OtherMAC = card.MAC, card.OtherMAC
-			if claim := claimOfCard(c); q.makes(claim) {
+			if claim := claimOfCard(c); claim.isMade(q.view, &q.req.Claims) {
 				q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, claim.named(c))
 			}
 		}
@@ -73,7 +73,7 @@ func (q *question) fits(own *model.Host, ownBy string) int {
 	switch h := claim.host(q.view, &q.req.Claims); {
 	case h == nil:
 		return 0
-	case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust || q.mayBe(h, ownBy):
+	case q.req.Caller.Believed || q.decider.opts.Policy.Claims == identity.Trust || q.mayBe(h, ownBy):
 		return 2
 	}
 	return 1
@@ -84,7 +84,7 @@ func (q *question) fits(own *model.Host, ownBy string) int {
 func (q *question) ownHost() (host *model.Host, foundBy string) {
 	h := q.view.HostByIP(q.addr)
 	if q.neighbor != zeroMAC {
-		if other := q.view.HostByMAC(q.neighbor); other != nil && (h == nil || q.yields(h, other)) {
+		if other := q.view.HostByMAC(q.neighbor); other != nil && (h == nil || yields(q.view, h, other)) {
 			return other, byNeighbor
 		}
 	}
@@ -138,13 +138,13 @@ func (q *question) verify() *fault.Error {
 	own, ownBy := q.ownHost()
 	if c.IP.IsValid() && c.IP != q.addr {
 		victim := cmp.Or(q.view.HostByIP(c.IP), own)
-		return q.refuse(victim, byIP, "the claimed ip is not the address of this client, "+q.client()+
+		return q.refuse(victim, byIP, "the claimed ip is not the address of this client, "+client(q.addr)+
 			"; leave the parameter out")
 	}
 	var found *claim
 	var ignored []*claim
 	for _, claim := range claims {
-		if !q.makes(claim) {
+		if !claim.isMade(q.view, &q.req.Claims) {
 			continue
 		}
 		ignore, err := q.verifyClaim(claim, own, ownBy)
@@ -202,7 +202,7 @@ func (q *question) verifyClaim(claim *claim, own *model.Host, ownBy string) (ign
 	}
 	shown := cmp.Or(dec.Host, own)
 	switch {
-	case q.areSeparate(shown, h):
+	case areSeparate(q.view, shown, h):
 		return q.verifyForeign(claim, h, shown)
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than
@@ -251,7 +251,8 @@ func (q *question) mayBe(h *model.Host, ownBy string) bool {
 	case ownBy == byNeighbor:
 		return false
 	}
-	return !q.contradicts(h) && q.isSource(h)
+	return !q.contradicts(h) &&
+		slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
 }
 
 // limited reports whether a limit is for the client.
@@ -271,7 +272,7 @@ func (q *question) verifyOwn() *fault.Error {
 	own, _ := q.ownHost()
 	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
 	for _, claim := range claims {
-		held = held && (!q.makes(claim) || claim.kind == byIP || claim.holds(own, c))
+		held = held && (!claim.isMade(q.view, &q.req.Claims) || claim.kind == byIP || claim.holds(own, c))
 	}
 	if !held {
 		return ClaimsLimited
@@ -283,11 +284,6 @@ func (q *question) verifyOwn() *fault.Error {
 // host. It never contradicts a host without a known hardware address.
 func (q *question) contradicts(h *model.Host) bool {
 	return q.neighbor != zeroMAC && h.HasMACs() && !slices.Contains(h.MACs, q.neighbor)
-}
-
-// isSource reports whether the client's address is a boot source of a host.
-func (q *question) isSource(h *model.Host) bool {
-	return slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
 }
 
 // byNetwork reports whether the network, and not only a claim, identifies the client as a
@@ -316,7 +312,7 @@ func (q *question) admit() *fault.Error {
 		return err
 	}
 	role := q.req.Claims.Role
-	if role == "" || q.role == role || q.opts.Policy.Claims == identity.Deny {
+	if role == "" || q.role == role || q.decider.opts.Policy.Claims == identity.Deny {
 		return nil
 	}
 	switch {
@@ -334,13 +330,13 @@ func (q *question) admit() *fault.Error {
 // admitHost refuses a host that the neighbour table contradicts, a host whose
 // neighbour entry has just changed, and a host with a duplicate identity.
 func (q *question) admitHost(h *model.Host) *fault.Error {
-	enforce := q.opts.Policy.Neighbors == identity.NeighborsEnforce
+	enforce := q.decider.opts.Policy.Neighbors == identity.NeighborsEnforce
 	switch {
 	case q.contradicts(h):
-		q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
+		q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+client(q.addr)+
 			", which is none of this host's hardware addresses")
 		if enforce {
-			return fault.New(fault.Refused, "the hardware address behind "+q.client()+" is not one of host "+h.Ref.String()+
+			return fault.New(fault.Refused, "the hardware address behind "+client(q.addr)+" is not one of host "+h.Ref.String()+
 				"; add it to the host's spec.nics or correct its spec.ip")
 		}
 	case q.former != zeroMAC:

@@ -114,7 +114,7 @@ func (q *bootQuestion) refuseImage(image *model.Image, ref model.Ref, own, prove
 	}
 	foreign = foreign && !believed // as if there were none
 	if image == nil {
-		if failure := q.MissingImage(ref); failure != nil {
+		if failure := q.decider.MissingImage(ref); failure != nil {
 			return failure
 		}
 	}
@@ -124,7 +124,7 @@ func (q *bootQuestion) refuseImage(image *model.Image, ref model.Ref, own, prove
 	case believed:
 		return nil
 	case own:
-		p := progressOf(q.opts.Progress, q.dec.Host)
+		p := progressOf(q.decider.opts.Progress, q.dec.Host)
 		return refuseToken(&q.question, q.view.Limits(q.dec.Host), &p)
 	case image.HostsOnly:
 		return fault.New(fault.Refused, "image "+ref.String()+" is given to the hosts alone whose spec.image it is")

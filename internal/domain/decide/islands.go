@@ -8,33 +8,33 @@ import (
 )
 
 // islandBetween returns the one of two namespaces that is an island, where that separates them.
-func (q *question) islandBetween(namespace, other string) (island string, separate bool) {
+func islandBetween(view model.View, namespace, other string) (island string, separate bool) {
 	switch {
-	case !q.view.Islands().Separate(namespace, other):
+	case !view.Islands().Separate(namespace, other):
 		return "", false
-	case q.view.Islands().Has(namespace):
+	case view.Islands().Has(namespace):
 		return namespace, true
 	}
 	return other, true
 }
 
 // yields reports whether a host of an island gives way to another one, which no tenant can write.
-func (q *question) yields(h, other *model.Host) bool {
-	return h != other && q.view.Islands().Has(h.Namespace) && !q.view.Islands().Has(other.Namespace)
+func yields(view model.View, h, other *model.Host) bool {
+	return h != other && view.Islands().Has(h.Namespace) && !view.Islands().Has(other.Namespace)
 }
 
 // firstOf returns the host that goes first of the client's own and the one that a claim names, which may be nil: the
 // own one, unless it gives way to the other and the client may be that.
 func (q *question) firstOf(own, named *model.Host) *model.Host {
-	if named != nil && q.yields(own, named) && q.mayBe(named, "") {
+	if named != nil && yields(q.view, own, named) && q.mayBe(named, "") {
 		return named
 	}
 	return own
 }
 
 // areSeparate reports whether an island is between two hosts; nil is none.
-func (q *question) areSeparate(a, b *model.Host) bool {
-	return a != nil && b != nil && q.view.Islands().Separate(a.Namespace, b.Namespace)
+func areSeparate(view model.View, a, b *model.Host) bool {
+	return a != nil && b != nil && view.Islands().Separate(a.Namespace, b.Namespace)
 }
 
 // rivalHere returns the host of another island that the client may be as well: it has the hardware address of the
@@ -48,7 +48,7 @@ func (q *question) rivalHere(h *model.Host) *model.Host {
 		}
 	}
 	for _, claim := range claims {
-		if claim.kind != q.dec.FoundBy || !q.makes(claim) {
+		if claim.kind != q.dec.FoundBy || !claim.isMade(q.view, &q.req.Claims) {
 			continue
 		}
 		if other := claim.rival(q.view, h, &q.req.Claims); other != nil && len(other.IPs) == 0 && q.mayBe(other, "") {

@@ -34,7 +34,7 @@ func lossesOf(objects LostObjects) Losses {
 
 // holdConfig returns the error of a machine whose config a lost object could have changed; nil: none could.
 func (q *configQuestion) holdConfig() *fault.Error {
-	lost, host, config := lossesOf(q.opts.Lost), q.dec.Host, q.dec.Config
+	lost, host, config := lossesOf(q.decider.opts.Lost), q.dec.Host, q.dec.Config
 	final := config != nil && (q.dec.Tier == match.MAC || q.dec.Tier == match.Role)
 	switch {
 	case lost.Hosts && !q.hasCardOfHost():
@@ -43,7 +43,7 @@ func (q *configQuestion) holdConfig() *fault.Error {
 		return held("configs", byTier)
 	case lost.Images && !final:
 		return held("images", byTier)
-	case lost.Namespaces && !(final && host != nil && q.isWithin(host.Namespace, config.Namespace)):
+	case lost.Namespaces && !(final && host != nil && isWithin(q.view, host.Namespace, config.Namespace)):
 		return held("namespaces or RoleBindings", byTier+" of its own namespace")
 	}
 	return nil
@@ -51,7 +51,7 @@ func (q *configQuestion) holdConfig() *fault.Error {
 
 // holdBoot returns the error of a machine whose boot a lost object could have changed; nil: none could.
 func (q *bootQuestion) holdBoot() *fault.Error {
-	lost := lossesOf(q.opts.Lost)
+	lost := lossesOf(q.decider.opts.Lost)
 	switch {
 	case q.hasCardOfHost() || !lost.Hosts && !lost.Images && !lost.Namespaces:
 		return nil
@@ -68,19 +68,19 @@ func (q *bootQuestion) holdBoot() *fault.Error {
 func (q *bootQuestion) holdScript(h *model.Host, script string) *fault.Error {
 	imaged := h.Image != (model.Ref{})
 	switch {
-	case !lossesOf(q.opts.Lost).Namespaces:
+	case !lossesOf(q.decider.opts.Lost).Namespaces:
 		return nil
 	case script == "" && !q.view.HasNamespace(h.Namespace):
 		return fault.LostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
-	case imaged && !q.isWithin(h.Namespace, h.Image.Namespace):
+	case imaged && !isWithin(q.view, h.Namespace, h.Image.Namespace):
 		return held("namespaces or RoleBindings", "an image of its own namespace")
 	}
 	return nil
 }
 
 // isWithin reports whether an object is in the namespace of a host, and that namespace exists.
-func (q *question) isWithin(host, other string) bool {
-	return host == other && q.view.HasNamespace(host)
+func isWithin(view model.View, host, other string) bool {
+	return host == other && view.HasNamespace(host)
 }
 
 // hasCardOfHost reports whether the machine was found as a host by a MAC address or UUID.

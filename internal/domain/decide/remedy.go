@@ -92,12 +92,12 @@ func (q *question) whyNot(kind string, h, own *model.Host, ownBy string) string 
 			" and so is no NAT; leave the parameter out, or add " + q.neighbor.String() +
 			" to the spec.nics of the host if this is its machine"
 	case !q.addr.IsValid():
-		if reason := Unrecognised(q.Decider, h); reason != "" {
+		if reason := Unrecognised(q.decider, h); reason != "" {
 			return "that of a host, and " + reason
 		}
 		return "that of a host, and it is not known where the machine asks from; leave the parameter out, or " + unnamed
 	}
-	return "that of a host which does not boot from " + q.client() +
+	return "that of a host which does not boot from " + client(q.addr) +
 		"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources"
 }
 

@@ -30,10 +30,10 @@ func IssueToken(h *model.Host, p model.Progress, again bool, at time.Time) model
 // it. A token that is newer than what is known of the host was issued by another server.
 func refuseToken(q *question, limits model.Limits, p *model.Progress) *fault.Error {
 	h := q.dec.Host
-	if !limits.Token || q.opts.Tokens == nil || q.req.Explains && hasToken(q.view, h, p) {
+	if !limits.Token || q.decider.opts.Tokens == nil || q.req.Explains && hasToken(q.view, h, p) {
 		return nil
 	}
-	issued, ok := q.opts.Tokens.Issued(h.UID, q.req.Claims.Token)
+	issued, ok := q.decider.opts.Tokens.Issued(h.UID, q.req.Claims.Token)
 	reason := "has the token of an earlier boot"
 	switch {
 	case ok && (p.Window == nil || !issued.Before(p.Window.Token)):

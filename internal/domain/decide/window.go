@@ -183,7 +183,7 @@ func (q *configQuestion) limit() *fault.Error {
 	if q.dec.Limits = q.view.Limits(h); q.dec.Limits == (model.Limits{}) || q.req.At.IsZero() {
 		return nil
 	}
-	p := progressOf(q.opts.Progress, h)
+	p := progressOf(q.decider.opts.Progress, h)
 	if failure := refuseToken(&q.question, q.dec.Limits, &p); failure != nil {
 		q.dec.Limited = true
 		return failure
