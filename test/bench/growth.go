@@ -60,7 +60,9 @@ func (b *bench) compareGrowth(ctx context.Context, measure string, few, many *pr
 			rates[i], work[i] = append(rates[i], rate), append(work[i], (after-before).Seconds()*1e6/n)
 		}
 	}
-	say := func(i int) string { return fmt.Sprintf("%.0f/s, %.0f µs of CPU each", median(rates[i]), median(work[i])) }
+	say := func(i int) string {
+		return fmt.Sprintf("%.0f/s, %.0f µs of CPU each", median(rates[i]), median(work[i]))
+	}
 	b.add(measure, say(1), "beside 1000 "+say(0), fmt.Sprintf("%.2f, CPU %.2f", median(rates[1])/median(rates[0]),
 		median(work[1])/median(work[0])), "within 1.3")
 	return nil
