@@ -168,14 +168,10 @@ func (c *candidates) add(ref model.Ref) {
 		if one.before == nil && one.after == nil {
 			continue
 		}
-		one.sharedBefore = one.before != nil && c.before.view.Shares(one.before)
-		one.sharedAfter = one.after != nil && c.after.view.Shares(one.after)
+		one.sharedBefore, one.sharedAfter = c.before.view.Shares(one.before), c.after.view.Shares(one.after)
 		c.found = append(c.found, one)
 		for i, s := range [...]*side{&c.before, &c.after} {
 			for _, h := range [...]*model.Host{one.before, one.after} {
-				if h == nil {
-					continue
-				}
 				for _, other := range s.view.Sharers(h, &c.visited[i]) {
 					next = append(next, other.Ref)
 				}

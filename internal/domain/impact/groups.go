@@ -156,15 +156,11 @@ func (c *change) effects() []Effect {
 	if !after.exists {
 		return []Effect{HostDeleted}
 	}
-	found := map[Effect]bool{}
-	for effect, holds := range map[Effect]bool{
+	found := map[Effect]bool{
 		HostAdded: !before.exists, Ambiguous: after.shares && !before.shares, AddressChanged: c.readdressed,
 		Unrecognised: !after.recognised && before.recognised,
-	} {
-		if holds {
-			found[effect] = true
-		}
 	}
+	maps.DeleteFunc(found, func(_ Effect, holds bool) bool { return !holds })
 	for i := range types {
 		if after.tied[i] && !before.tied[i] {
 			found[Ambiguous] = true

@@ -57,20 +57,26 @@ func (s *side) answer(h *model.Host, shown []string) *Answer {
 		a.Configs = append(a.Configs, s.describe(&decision, typ))
 	}
 	if s.boots {
-		decision := s.decider.Boots(h)
-		a.Boot = &Booted{Local: decision.Local, Script: decision.Script != ""}
-		if decision.Image != nil {
-			a.Boot.Image = decision.Image.Ref.String()
-		}
-		if a.Boot.Pending = decision.Awaits; decision.Err != nil && !decision.Awaits {
-			a.Boot.Error = decision.Err.Sentence
-		} else if decision.Image != nil {
-			if _, err := s.login(decision.Image); err != nil {
-				a.Boot.Error = err.Error()
-			}
-		}
+		a.Boot = s.answerBoot(h)
 	}
 	return a
+}
+
+// answerBoot returns what the machine of a host is told to boot.
+func (s *side) answerBoot(h *model.Host) *Booted {
+	decision := s.decider.Boots(h)
+	b := &Booted{Local: decision.Local, Script: decision.Script != "", Pending: decision.Awaits}
+	if decision.Image != nil {
+		b.Image = decision.Image.Ref.String()
+	}
+	if decision.Err != nil && !decision.Awaits {
+		b.Error = decision.Err.Sentence
+	} else if decision.Image != nil {
+		if _, err := s.login(decision.Image); err != nil {
+			b.Error = err.Error()
+		}
+	}
+	return b
 }
 
 // describe returns the answer to a request for a config of a type.

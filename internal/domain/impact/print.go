@@ -133,15 +133,8 @@ func (p *printer) group(g *Group) {
 		p.line("", "    and %d more answers that differ", g.MoreAnswers)
 	}
 	for line := range strings.Lines(g.Difference) {
-		line = strings.TrimSuffix(line, "\n")
-		color := ""
-		switch {
-		case strings.HasPrefix(line, "-"):
-			color = red
-		case strings.HasPrefix(line, "+"):
-			color = green
-		}
-		p.line(color, "      %s", line)
+		color := map[byte]string{'-': red, '+': green}[line[0]]
+		p.line(color, "      %s", strings.TrimSuffix(line, "\n"))
 	}
 }
 

@@ -181,6 +181,9 @@ func MatchEqually(q *match.Query, a, b *Config, tier match.Tier) bool {
 
 // Shares reports whether a host has an address that another host has as well.
 func (v View) Shares(h *Host) bool {
+	if h == nil {
+		return false
+	}
 	return slices.ContainsFunc(h.MACs, func(m netaddr.MAC) bool { return len(v.state.hosts.byMAC.Get(m)) > 1 }) ||
 		slices.ContainsFunc(h.OtherMACs(), func(m string) bool { return len(v.state.hosts.byOtherMAC.Get(m)) > 1 }) ||
 		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.state.hosts.byIP.Get(a)) > 1 })
@@ -197,6 +200,9 @@ type Addresses struct {
 // addresses that are not in visited, and adds them: a search through hosts that all have one address
 // lists them once.
 func (v View) Sharers(h *Host, visited *Addresses) (hosts []*Host) {
+	if h == nil {
+		return nil
+	}
 	if visited.macs == nil {
 		visited.macs, visited.ips = map[netaddr.MAC]bool{}, map[netip.Addr]bool{}
 		visited.otherMACs = map[string]bool{}

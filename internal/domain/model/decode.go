@@ -133,9 +133,9 @@ func (h *Host) addCards(spec *v1.BareMetalHostSpec) (err error) {
 	for i, nic := range append([]v1.NIC{{MAC: spec.BootMACAddress, IP: spec.IP, Hostname: spec.Hostname}}, spec.NICs...) {
 		if i > 0 {
 			path, macField = fmt.Sprintf("spec.nics[%d].", i-1), "mac"
-		}
-		if i > 0 && netaddr.IsOtherMAC(nic.MAC) {
-			nic.MAC = "" // see otherMACs
+			if netaddr.IsOtherMAC(nic.MAC) {
+				nic.MAC = "" // see otherMACs
+			}
 		}
 		if h.MACs, err = appendParsed(h.MACs, nic.MAC, path+macField, netaddr.ParseMAC); err != nil {
 			return err
@@ -228,18 +228,24 @@ func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersions) {
 	// A template that fails for some hosts is still the newest one for the others.
 	c.Stale = made.Generation != c.Generation || c.Failing && !c.Template
 	c.Unjudged = c.IgnitionVersion != "" && len(servable) == 0
-	for _, group := range servable {
-		if len(group.BlockedBy) == 0 {
-			c.Servable |= ignition.SpecsIn(group.Versions)
-		}
-	}
-	if c.Servable != 0 {
-		c.Servable |= ignition.SpecsOf(c.IgnitionVersion)
-	}
+	c.Servable = specsOf(c.IgnitionVersion, servable)
 	c.share(c.Artifact)
 	if c.Type == v1.TypeIgnition && !c.Template {
 		c.Demands = ignition.LiveDemandsOf(c.Artifact)
 	}
+}
+
+// specsOf returns the versions of Ignition in which a config of a version can be served; 0: it is not known.
+func specsOf(own string, servable []v1.ServableVersions) (specs ignition.Specs) {
+	for _, group := range servable {
+		if len(group.BlockedBy) == 0 {
+			specs |= ignition.SpecsIn(group.Versions)
+		}
+	}
+	if specs != 0 {
+		specs |= ignition.SpecsOf(own)
+	}
+	return specs
 }
 
 // share lets the source share the memory of compiled bytes that are equal to it.
