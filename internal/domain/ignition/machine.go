@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"glowplug/internal/domain/jsonscan"
@@ -231,8 +232,7 @@ func isBlob(blob []byte, kind string) bool {
 func (d *document) hardLinkWarnings(warn warnFunc) {
 	mounts := map[string]bool{}
 	for _, fs := range d.entries("filesystems") {
-		if format := d.member(fs, "format"); format != "" && format != "none" && format != "swap" &&
-			d.member(fs, "path") != "" {
+		if !slices.Contains([]string{"", "none", "swap"}, d.member(fs, "format")) && d.member(fs, "path") != "" {
 			mounts[path.Clean("/"+d.member(fs, "path"))] = true
 		}
 	}

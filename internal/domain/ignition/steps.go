@@ -74,16 +74,15 @@ func (c *upConversion) sectors(p object, key, mebibytes string) {
 }
 
 func (c *upConversion) unitUp(unit object) {
-	enable, old := unit["enable"].(bool)
-	enabled, given := unit["enabled"].(bool)
+	enable := unit["enable"] == true
 	delete(unit, "enable")
 	switch {
-	case old && enable && given && !enabled:
+	case enable && unit["enabled"] == false:
 		c.lose(pathOf(unit, "enable"), "it contradicts enabled: remove it")
-	case old && enable:
+	case enable:
 		unit["enabled"] = true
 	}
-	if mask, ok := unit["mask"].(bool); ok && !mask {
+	if unit["mask"] == false {
 		delete(unit, "mask") // does nothing in spec 2, unmasks in spec 3
 	}
 	for _, dropin := range objects(unit, "dropins") {

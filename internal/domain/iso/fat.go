@@ -306,6 +306,11 @@ func (l *longName) name(b []byte) string {
 			return printable(name)
 		}
 	}
+	return shortName(b)
+}
+
+// shortName is the name that the directory entry of a file has itself: 8 and 3 letters.
+func shortName(b []byte) string {
 	base, ext := strings.TrimRight(string(b[:8]), " "), strings.TrimRight(string(b[8:11]), " ")
 	if b[12]&0x08 != 0 {
 		base = strings.ToLower(base)

@@ -163,9 +163,9 @@ func grubPath(p string) string {
 // each quote and backslash, which a kernel does not undo.
 func grubQuote(a argument) (string, error) {
 	text := string(a)
-	if key, value, ok := strings.Cut(text, "="); ok && len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+	if key, value, _ := strings.Cut(text, "="); isQuoted(value) {
 		text = key + "=" + value[1:len(value)-1]
-	} else if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
+	} else if isQuoted(text) {
 		text = text[1 : len(text)-1]
 	}
 	if strings.ContainsAny(text, `"'\`) {
@@ -176,3 +176,5 @@ func grubQuote(a argument) (string, error) {
 	}
 	return text, nil
 }
+
+func isQuoted(s string) bool { return len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' }

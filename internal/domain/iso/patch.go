@@ -2,6 +2,7 @@ package iso
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -200,10 +201,8 @@ func (c *customizer) placeFiles() error {
 			return refuse(f.name(), "the image is too large for a file behind it")
 		}
 		for _, off := range f.records {
-			if err := c.patch.putBoth(off+2, uint32(at/sector)); err != nil {
-				return err
-			}
-			if err := c.patch.putBoth(off+10, uint32(len(f.content))); err != nil {
+			err := cmp.Or(c.patch.putBoth(off+2, uint32(at/sector)), c.patch.putBoth(off+10, uint32(len(f.content))))
+			if err != nil {
 				return err
 			}
 		}

@@ -49,9 +49,7 @@ func Check(source []byte, versionName string) report.Report {
 		c.lineEnd(number, text)
 		c.line(number, strings.TrimSuffix(text, "\r"))
 	}
-	if c.open != "" {
-		c.unclosed()
-	}
+	c.close()
 	c.warnOfLineEnds()
 	return c.report
 }
@@ -76,7 +74,7 @@ type checker struct {
 func (c *checker) line(number int, line string) {
 	word := firstWord(line)
 	switch {
-	case word == "" || word[0] == '#':
+	case word == "", word[0] == '#':
 	case word == "%end":
 		if c.open == "" {
 			c.warn(number, "%end closes no section", "")
@@ -88,9 +86,7 @@ func (c *checker) line(number int, line string) {
 		}
 	case sections[word]:
 		// Inside a section this is where the one before was meant to end.
-		if c.open != "" {
-			c.unclosed()
-		}
+		c.close()
 		c.open, c.openLine = word, number
 		c.arguments(number, line)
 	case c.open != "":
@@ -149,7 +145,11 @@ func agreed(faults []fault, words []word) []fault {
 
 const knownSections = "%packages, %pre, %pre-install, %post, %onerror, %traceback, %addon, %anaconda and %certificate"
 
-func (c *checker) unclosed() {
+// close warns of a section that is still open.
+func (c *checker) close() {
+	if c.open == "" {
+		return
+	}
 	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", report.Clip(c.open, maxQuoted)),
 		"end it with a line that says %end")
 	c.open = ""
