@@ -1,6 +1,7 @@
 package coreos
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -83,9 +84,7 @@ func FromLegacy(stream string, documents ...[]byte) (*Document, error) {
 		if version == nil {
 			continue
 		}
-		if stream == "" {
-			stream = "rhcos-" + version[1] + "." + version[2]
-		}
+		stream = cmp.Or(stream, "rhcos-"+version[1]+"."+version[2])
 		if at, err := time.Parse("200601021504", version[3]); err == nil && at.After(modified) {
 			modified = at
 		}

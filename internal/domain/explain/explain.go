@@ -18,11 +18,9 @@ func Explain(d *decide.Decider, req *decide.Request) *Explanation {
 	var t decide.Trace
 	dec := d.Traced(req, &t)
 	e := &Explanation{
-		Endpoint: req.Type,
-		As:       AsMachine,
-		Client: Client{
-			OtherMAC: req.Claims.OtherMAC, Believed: req.Caller.Believed, Accept: req.Accept, UserAgent: req.UserAgent,
-		},
+		Endpoint:   req.Type,
+		As:         AsMachine,
+		Client:     clientOf(req),
 		Identity:   explainIdentity(d, req, &dec),
 		Facts:      facts(&t),
 		Host:       nameOf(dec.Host),
@@ -32,12 +30,6 @@ func Explain(d *decide.Decider, req *decide.Request) *Explanation {
 	}
 	if req.Caller.Believed {
 		e.As = AsBelieved
-	}
-	if req.Caller.Addr.IsValid() {
-		e.Client.Address = req.Caller.Addr.String()
-	}
-	if req.Caller.MAC != zeroMAC {
-		e.Client.Neighbor = req.Caller.MAC.String()
 	}
 	if c := dec.Config; c != nil {
 		e.Winner = &Winner{
@@ -66,6 +58,19 @@ func Explain(d *decide.Decider, req *decide.Request) *Explanation {
 	}
 	e.Boot = explainBoot(d, req)
 	return e
+}
+
+func clientOf(req *decide.Request) Client {
+	c := Client{
+		OtherMAC: req.Claims.OtherMAC, Believed: req.Caller.Believed, Accept: req.Accept, UserAgent: req.UserAgent,
+	}
+	if req.Caller.Addr.IsValid() {
+		c.Address = req.Caller.Addr.String()
+	}
+	if req.Caller.MAC != zeroMAC {
+		c.Neighbor = req.Caller.MAC.String()
+	}
+	return c
 }
 
 // dependsOnAddress reports whether an address of the machine could change a decision.

@@ -131,11 +131,9 @@ func (in *Inquiry) machine(view model.View, host *model.Host) (machine identity.
 	if host == nil {
 		host = decide.ClaimedHost(view, &in.Claims)
 	}
-	switch {
-	case in.From.IsValid():
-		return in.locate(in.From), nil
-	case in.Claims.IP.IsValid():
-		return in.locate(in.Claims.IP), nil
+	switch addr := cmp.Or(in.From, in.Claims.IP); {
+	case addr.IsValid():
+		return in.locate(addr), nil
 	case host != nil && len(host.IPs) > 0:
 		return in.locate(host.IPs[0]), nil
 	case host != nil:

@@ -176,10 +176,7 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 		all = x.scopes.Get(scopeKey{q.Type, ""})
 	}
 	if q.Role != "" {
-		if r := own.pickRole(q.Role); r != nil {
-			return r, Role
-		}
-		if r := all.pickRole(q.Role); r != nil {
+		if r := cmp.Or(own.pickRole(q.Role), all.pickRole(q.Role)); r != nil {
 			return r, Role
 		}
 	}

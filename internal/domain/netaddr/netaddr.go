@@ -197,7 +197,7 @@ func ParseMACPrefix(s string) (MACPrefix, error) {
 			return MACPrefix{}, refused
 		}
 	}
-	if sep != ':' && sep != '-' || p.MAC[0]&1 == 1 {
+	if !strings.ContainsRune(":-", rune(sep)) || p.MAC[0]&1 == 1 {
 		return MACPrefix{}, refused
 	}
 	return p, nil

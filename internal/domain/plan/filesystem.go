@@ -183,6 +183,11 @@ func (v *volume) overwrite(content disk.Content) {
 
 func (d *device) hasPartitions() bool { return d.facts != nil && len(d.volumes) > 0 }
 
+// isExact reports whether the size of a volume is known to the byte.
+func (v *volume) isExact() bool {
+	return v.bytes > 0 && (v.device.facts == nil || !v.device.facts.Rounded)
+}
+
 // place is the path of a volume.
 func (v *volume) place() string {
 	if v.part != nil {
@@ -246,9 +251,8 @@ var (
 // cannotMake says why mkfs fails; "": nothing is known that makes it fail. Options can change it.
 func cannotMake(fs ignition.Filesystem, v *volume) (reason, field string) {
 	format := value(fs.Format)
-	known := v.bytes > 0 && (v.device.facts == nil || !v.device.facts.Rounded)
 	switch {
-	case known && v.bytes < smallest[format] && len(fs.Options) == 0:
+	case v.isExact() && v.bytes < smallest[format] && len(fs.Options) == 0:
 		return fmt.Sprintf("mkfs.%s refuses less than %s, and %s has %s", format, disk.Size(smallest[format]), v.place(),
 			disk.Size(v.bytes)), "device"
 	case fs.UUID == nil || format == "none":

@@ -3,6 +3,7 @@ package template
 import (
 	"errors"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -125,18 +126,10 @@ func column(source string, line int, message string) int {
 	if !same(end) {
 		return 0 // it is of what follows
 	}
-	low, high := 0, end // the error is there at high
-	for low < high {
-		middle := (low + high) / 2
-		if same(middle) {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	at := max(high, 1)
+	length := sort.Search(end, same) // of the shortest beginning of the line that has the error
+	at := max(length, 1)
 	for _, m := range quoted.FindAllStringSubmatch(message, -1) {
-		if word := m[1] + m[2] + m[3]; word != "" && strings.HasSuffix(source[:start+high], word) {
+		if word := m[1] + m[2] + m[3]; word != "" && strings.HasSuffix(source[:start+length], word) {
 			return at - len(word) + 1
 		}
 	}

@@ -235,11 +235,8 @@ func estimate(name string, args []reflect.Value) int {
 	}
 	switch name {
 	case "indent", "nindent":
-		spaces := args[0].Int()
-		if spaces > maxValue {
-			return maxValue + 1
-		}
-		return int(max(spaces, 0))*(strings.Count(str(1), "\n")+1) + len(str(1))
+		spaces := min(max(args[0].Int(), 0), maxValue+1) // the product does not overflow
+		return int(spaces)*(strings.Count(str(1), "\n")+1) + len(str(1))
 	case "replace":
 		return strings.Count(str(2), str(0))*(len(str(1))-len(str(0))) + len(str(2))
 	case "join":
