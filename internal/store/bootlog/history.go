@@ -115,7 +115,7 @@ func (l *Log) finish(last uint64) error {
 
 // writeKeys keeps the file of the newest sequence up to date until ctx ends.
 func (l *Log) writeKeys(ctx context.Context) {
-	l.keys.Keep(ctx, nil, func(err error) {
+	l.keys.Keep(ctx, func() {}, func(err error) {
 		l.opts.Logger.Warn("the newest sequence of the boot log cannot be recorded: "+
 			"what the log loses meanwhile is not noticed at the next start", "error", err)
 	})

@@ -289,9 +289,8 @@ const (
 	syncInterval  = 5 * time.Second
 )
 
-// Keep writes the file at intervals until ctx ends, and then closes it. before, which
-// may be nil, is called before each write. failed is given the first of several errors
-// in a row, and that of closing.
+// Keep writes the file at intervals until ctx ends, and then closes it. before is called
+// before each write. failed is given the first of several errors in a row, and that of closing.
 func (l *Log) Keep(ctx context.Context, before func(), failed func(error)) {
 	ticker := time.NewTicker(WriteInterval)
 	defer ticker.Stop()
@@ -305,9 +304,7 @@ func (l *Log) Keep(ctx context.Context, before func(), failed func(error)) {
 			return
 		case <-ticker.C:
 		}
-		if before != nil {
-			before()
-		}
+		before()
 		sync := time.Since(synced) >= syncInterval
 		err := l.Write(sync)
 		if sync {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,7 +140,7 @@ func (b *bucket) readChange(ctx context.Context, subject string, header nats.Hea
 	}
 	meta := parseMeta(header.Get(metaHeader))
 	c := change{messageMeta: meta, key: key, rev: seq}
-	if op := header.Get(kvOperation); op == "DEL" || op == "PURGE" || header.Get(markerReason) != "" {
+	if isDeletion(header) {
 		return c, nil
 	}
 	if meta.hasSum && meta.sum != checksum(data) {
@@ -171,6 +172,10 @@ func (b *bucket) readChange(ctx context.Context, subject string, header nats.Hea
 		stale:   stale,
 	}
 	return c, nil
+}
+
+func isDeletion(header nats.Header) bool {
+	return slices.Contains([]string{"DEL", "PURGE"}, header.Get(kvOperation)) || header.Get(markerReason) != ""
 }
 
 // message builds the message of a write, and the write's id.

@@ -203,11 +203,7 @@ func (t *Tracker) advanceWith(host *model.Host, step decide.Step, config *model.
 		m.recorded = 0
 	}
 	isChanged := !decide.Same(before, m.Progress)
-	isNew = isNew || isChanged
-	if config != nil {
-		isNew = isNew || m.Config != config.Ref || m.Hash != config.Hash
-		m.Config, m.Hash = config.Ref, config.Hash
-	}
+	isNew = m.receive(config) || isNew || isChanged
 	isSeen := !m.unwritten && !isChanged // a change is written into the status after the boot log
 	m.unwritten, m.Stepped = true, true
 	mustWake := isChanged && t.changedLocked(m, &before)
@@ -218,6 +214,16 @@ func (t *Tracker) advanceWith(host *model.Host, step decide.Step, config *model.
 	if isSeen {
 		t.due.Publish(Due{host.Ref, seenPause})
 	}
+	return isNew
+}
+
+// receive notes the config that a machine receives; nil: none. It reports whether it is another one.
+func (m *machine) receive(config *model.Config) (isNew bool) {
+	if config == nil {
+		return false
+	}
+	isNew = m.Config != config.Ref || m.Hash != config.Hash
+	m.Config, m.Hash = config.Ref, config.Hash
 	return isNew
 }
 

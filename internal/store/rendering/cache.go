@@ -185,7 +185,7 @@ func (c *Cache) masked(config *model.Config, host *model.Host, facts *template.F
 			e.last.Store(&answer{config: config, host: host, served: served})
 		}
 		return served, nil
-	case host != nil && e != nil && e.good != nil:
+	case host != nil && e.lastGood() != nil:
 		return servedConfig(config, e.good, true), nil
 	}
 	return nil, unrenderable(config, host, facts, reasonOf(config, result))
@@ -237,8 +237,8 @@ func unrendered(config *model.Config, host *model.Host, facts *template.Facts, e
 // Earlier returns the last rendering with which a host can be served while the newest version of
 // a template cannot be rendered for it; nil: there is none.
 func (c *Cache) Earlier(config *model.Config, host *model.Host) *model.Config {
-	if e := c.entryOf(machineOf(config, host, nil)); e != nil && e.good != nil {
-		return servedConfig(config, e.good, true)
+	if good := c.entryOf(machineOf(config, host, nil)).lastGood(); good != nil {
+		return servedConfig(config, good, true)
 	}
 	return nil
 }

@@ -79,6 +79,14 @@ func (e *entry) lastAnswer(task *Task, host *model.Host) *model.Config {
 	return nil
 }
 
+// lastGood returns the newest result with an artifact; nil: there is none.
+func (e *entry) lastGood() *Result {
+	if e == nil {
+		return nil
+	}
+	return e.good
+}
+
 func (e *entry) bytes() int {
 	n := e.latest.bytes()
 	if e.good != nil && e.good != e.latest {
