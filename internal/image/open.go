@@ -40,8 +40,7 @@ func (l *Library) Open(ctx context.Context, cdrom *v1.ISCSICdrom, hashing func()
 	if !info.Mode().IsRegular() {
 		return nil, errNoFile
 	}
-	own := strings.HasPrefix(name, OwnDir+"/")
-	if age := l.opts.Now().Sub(info.ModTime()); !own && age >= 0 && age < l.opts.Settle {
+	if !strings.HasPrefix(name, OwnDir+"/") && l.opts.isSettling(info) {
 		return nil, ErrSettling
 	}
 	f, err := l.root.Open(name)
@@ -55,6 +54,12 @@ func (l *Library) Open(ctx context.Context, cdrom *v1.ISCSICdrom, hashing func()
 	}
 	v.Path = name
 	return v, nil
+}
+
+// isSettling reports whether a file was written so recently that its writing may go on.
+func (o *Options) isSettling(info fs.FileInfo) bool {
+	age := o.Now().Sub(info.ModTime())
+	return age >= 0 && age < o.Settle
 }
 
 // Peek looks into the ISO image of a CD-ROM that need not be stored: the distribution, and whether an argument that
@@ -248,7 +253,7 @@ func (l *Library) verify(ctx context.Context, v *Volume) bool {
 		v.spoiled.Store(true)
 		return true
 	}
-	if age := l.opts.Now().Sub(info.ModTime()); age >= 0 && age < l.opts.Settle {
+	if l.opts.isSettling(info) {
 		return false
 	}
 	id := identityOf(info)

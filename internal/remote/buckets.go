@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -111,9 +112,7 @@ func objectOf(u *url.URL) (*object, error) {
 	if len(fields) < 5 || fields[1] != "s3" {
 		return nil, failf(Invalid, "it is not the ARN of an object in S3")
 	}
-	if first := firstRegions[fields[0]]; first != "" {
-		o.region = first
-	}
+	o.region = cmp.Or(firstRegions[fields[0]], o.region)
 	parts := strings.Split(fields[4], "/")
 	if parts[0] == "accesspoint" {
 		if len(parts) < 4 || parts[2] != "object" || fields[3] == "" {

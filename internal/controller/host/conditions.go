@@ -43,6 +43,14 @@ type findings struct {
 
 func (f *findings) isPending() bool { return f != nil && f.pending }
 
+// of returns the findings of a host, without those of an earlier host of the same name.
+func (f *findings) of(host *model.Host) findings {
+	if f == nil || f.uid != host.UID {
+		return findings{uid: host.UID}
+	}
+	return *f
+}
+
 // changed finds the hosts whose conflicts a change of hosts makes or ends.
 func (w *StatusWriter) changed(change snapshot.Change) {
 	view, around := w.opts.Inventory.View(), map[model.Ref]bool{}
@@ -59,15 +67,11 @@ func (w *StatusWriter) changed(change snapshot.Change) {
 		maps.Copy(around, view.Sharing(now))
 	}
 	for _, ref := range slices.SortedFunc(maps.Keys(around), model.Ref.Compare) {
-		host, f := view.Host(ref), w.findingsOf(ref)
+		host := view.Host(ref)
 		if host == nil {
 			continue
 		}
-		var known []string
-		if f != nil && f.uid == host.UID {
-			known = f.conflicts
-		}
-		if now := conflictsOf(view, ref); !slices.Equal(now, known) {
+		if now := conflictsOf(view, ref); !slices.Equal(now, w.findingsOf(ref).of(host).conflicts) {
 			w.changeFindings(host, func(f *findings) { f.conflicts = now })
 		}
 	}
@@ -106,10 +110,7 @@ func (w *StatusWriter) Condition(host *model.Host, c explain.Condition) {
 // changeFindings changes a host's findings, and queues the host.
 func (w *StatusWriter) changeFindings(host *model.Host, change func(*findings)) {
 	w.mu.Lock()
-	f := findings{uid: host.UID}
-	if before := w.findings[host.Ref]; before != nil && before.uid == host.UID {
-		f = *before
-	}
+	f := w.findings[host.Ref].of(host)
 	change(&f)
 	f.pending = true
 	w.findings[host.Ref] = &f

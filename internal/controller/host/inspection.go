@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
@@ -60,7 +59,7 @@ func (i *Inspections) Report(ctx context.Context, host *model.Host, hardware *v1
 		return stored, nil, nil
 	}
 	err := i.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+host.Ref.String(), &v1.BareMetalHost{}, false, nil, update, nil)
-	if storage.IsNotFound(err) || apierrors.IsNotFound(err) {
+	if isNotFound(err) {
 		return ErrGone
 	}
 	if err != nil && !errors.Is(err, ErrTooSoon) && !errors.Is(err, ErrGone) {

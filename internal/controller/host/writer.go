@@ -154,7 +154,7 @@ func (w *StatusWriter) write(ctx context.Context, ref model.Ref) error {
 	}
 	u := update{machine: machine, findings: found, conflicts: conflictsOf(w.opts.Inventory.View(), ref), at: time.Now()}
 	err := w.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+ref.String(), &v1.BareMetalHost{}, false, nil, u.apply, nil)
-	if storage.IsNotFound(err) || apierrors.IsNotFound(err) {
+	if isNotFound(err) {
 		err = progress.ErrGone
 	}
 	if err == nil && machine.UID != u.uid { // the stored host is a new one of the same name
@@ -253,3 +253,6 @@ func timeOf(t time.Time) *metav1.Time {
 	}
 	return &metav1.Time{Time: t}
 }
+
+// isNotFound reports whether an object is gone, as the storage or the API says it.
+func isNotFound(err error) bool { return storage.IsNotFound(err) || apierrors.IsNotFound(err) }

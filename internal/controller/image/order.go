@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	v1 "glowplug/api/v1"
@@ -157,7 +158,7 @@ func (o *order) check(format string) error {
 		}
 	}
 	switch {
-	case format == v1.FormatISO && (len(o.files) != 1 || have[coreos.Disk] != 1):
+	case format == v1.FormatISO && !maps.Equal(have, map[string]int{coreos.Disk: 1}):
 		return fmt.Errorf("%s has no ISO image in the format iso", name)
 	case format == v1.FormatPXE && (have[coreos.Kernel] != 1 || have[coreos.Initramfs] != 1):
 		return fmt.Errorf("%s has no kernel or no initramfs in the format pxe", name)

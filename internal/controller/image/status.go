@@ -109,9 +109,7 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		s.PatchedFiles = f.overlay.Patched()
 	}
 	s.Subscribers = w.Library.Subscribers(image.RefOf(cdrom))
-	if len(s.Subscribers) > maxSubscribers {
-		s.Subscribers = s.Subscribers[:maxSubscribers]
-	}
+	s.Subscribers = s.Subscribers[:min(len(s.Subscribers), maxSubscribers)]
 	return s
 }
 

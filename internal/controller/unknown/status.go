@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
@@ -44,7 +45,7 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 		s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.MAC.String())
 	}
 	s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.OtherMACs...)
-	if seen.Addr.IsValid() && (len(s.Addresses) == 0 || s.Addresses[0] != seen.Addr.String()) {
+	if seen.Addr.IsValid() {
 		s.Addresses = newestFirst(seen.Addr.String(), s.Addresses)
 	}
 	s.Requests = appendNew(s.Requests, seen.Request)
@@ -61,7 +62,7 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 		}
 	}
 	before.LastSeen, before.FirstSeen = s.LastSeen, s.FirstSeen
-	return !equal(before, s)
+	return !equality.Semantic.DeepEqual(before, s)
 }
 
 // merge adds what another status of the same machine has, except for the count.
@@ -93,14 +94,6 @@ func merge(into, other *v1.UnknownMachineStatus) {
 	into.Requests = appendNew(into.Requests, other.Requests...)
 	into.ClaimedMACs = appendNew(into.ClaimedMACs, other.ClaimedMACs...)
 	into.Hostnames = appendNew(into.Hostnames, other.Hostnames...)
-}
-
-func equal(a, b *v1.UnknownMachineStatus) bool {
-	return a.Adopt == b.Adopt && a.MAC == b.MAC && a.NeighborMAC == b.NeighborMAC && a.SystemUUID == b.SystemUUID &&
-		a.Serial == b.Serial && a.Manufacturer == b.Manufacturer && a.Product == b.Product &&
-		a.Architecture == b.Architecture && slices.Equal(a.Addresses, b.Addresses) &&
-		slices.Equal(a.Requests, b.Requests) && slices.Equal(a.ClaimedMACs, b.ClaimedMACs) &&
-		slices.Equal(a.Hostnames, b.Hostnames)
 }
 
 // appendNew adds the values that a list does not have, as long as it has room.
