@@ -231,10 +231,7 @@ func (n *negotiation) resolve(iqn string) error {
 // authenticate answers the keys of the security stage.
 func (n *negotiation) authenticate(keys pairs, answer *pairs) error {
 	if methods, ok := keys.get("AuthMethod"); ok {
-		method := none
-		if n.chap != nil {
-			method = "CHAP"
-		}
+		method := n.authMethod()
 		if !slices.Contains(list(methods), method) {
 			return refuse(statusAuth, "AuthMethod %q, where %s is due", methods, method)
 		}
@@ -259,6 +256,13 @@ func (n *negotiation) authenticate(keys pairs, answer *pairs) error {
 	}
 	*answer = append(*answer, more...)
 	return nil
+}
+
+func (n *negotiation) authMethod() string {
+	if n.chap != nil {
+		return "CHAP"
+	}
+	return none
 }
 
 // operate answers the keys of the operational stage.

@@ -118,10 +118,7 @@ func reportOpcodes(_ *drive, cdb, out []byte) result {
 	if op == nil {
 		return good(append(out, 0, 1, 0, 0), allocated) // not supported
 	}
-	support := byte(3) // as the standard has it
-	if timeouts {
-		support |= 0x80
-	}
+	support := 3 | b2i(timeouts)<<7 // 3: as the standard has it
 	out = append(out, 0, support, 0, byte(len(op.usage)))
 	start := len(out)
 	out = append(out, op.usage...)

@@ -202,9 +202,7 @@ func (s *Server) run(c *conn) {
 	case cause != nil && s.complaints.Allow():
 		s.log.Warn("iscsi: connection ended", "initiator", c.initiator, "remote", c.remote, "error", cause)
 	}
-	if !c.announced {
-		s.refused(c, cause)
-	}
+	s.refused(c, cause)
 	if c.target != nil && c.target.Release != nil {
 		c.target.Release()
 	}
@@ -213,7 +211,7 @@ func (s *Server) run(c *conn) {
 // refused passes on that a login to a target was refused.
 func (s *Server) refused(c *conn, cause error) {
 	var no *refusal
-	if c.target == nil || s.options.Hooks.Refused == nil || !errors.As(cause, &no) {
+	if c.announced || c.target == nil || s.options.Hooks.Refused == nil || !errors.As(cause, &no) {
 		return
 	}
 	cause = no.cause

@@ -111,7 +111,7 @@ func (h *heads) endLine(line []byte) bool {
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	switch {
-	case line[0] == ' ' || line[0] == '\t': // folded
+	case bytes.ContainsAny(line[:1], " \t"): // folded
 		h.malformed = true
 	case bytes.EqualFold(name, []byte("Content-Length")):
 		length, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 63)

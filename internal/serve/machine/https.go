@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"slices"
@@ -84,7 +85,7 @@ func (h *HTTPS) servePointer(s *Server, w *response, r *http.Request, req *reque
 		}
 		return w.fail(res, fault.New(fault.Refused, "config "+config.Ref.String()+overHTTPSAlone+
 			"send the same request to "+h.base(host)+r.URL.Path+", whose certificate the client has to trust"))
-	case h.URL == "" && h.Host == "" && req.Caller.Proxied:
+	case cmp.Or(h.URL, h.Host) == "" && req.Caller.Proxied:
 		return w.fail(res, fault.New(fault.Unavailable, "config "+config.Ref.String()+overHTTPSAlone+
 			"behind a proxy, the server needs its own URL over HTTPS (--http-url)"))
 	}
