@@ -199,7 +199,7 @@ func (s *state) isIsland(name string) bool {
 type Islands struct{ state *state }
 
 // Islands returns the islands of a view.
-func (v View) Islands() Islands { return Islands{v.state} }
+func (v View) Islands() Islands { return Islands(v) }
 
 // Has reports whether a namespace is an island: its configs and images are for its own hosts, and its hosts
 // have no others.
