@@ -48,9 +48,9 @@ const (
 	publicAddress = "localhost:443"
 )
 
-// library is the part of the API that the Kubernetes library serves: objects, discovery and OpenAPI. It is what
-// k8s.io/apiserver/pkg/server puts together, without admission plugins, informers and egress, which need a third of the
-// packages of that module's clients.
+// library is the part of the API that the Kubernetes library serves: objects, discovery and OpenAPI. It puts together
+// what k8s.io/apiserver/pkg/server does, without the admission plugins, the informers and the egress of that package,
+// which would be in the program and not be used.
 type library struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	container  *restful.Container
