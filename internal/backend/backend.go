@@ -30,7 +30,7 @@ import (
 // Deps are what a backend gets from the server.
 type Deps struct {
 	Logger     *slog.Logger
-	Registerer prometheus.Registerer // nil keeps no metrics
+	Registerer prometheus.Registerer // nil for an operator, who opens no stores
 	// MemoryLimit is that of the process, in bytes.
 	MemoryLimit int64
 	// Booted takes the states of machines; see bootlog.Options.Taken.
@@ -42,7 +42,8 @@ const closeTimeout = 10 * time.Second
 
 // Backend is an open store.
 type Backend struct {
-	// Stores are the objects, by resource, and BootLog the states of machines. Only a server has both.
+	// Stores are the objects, by resource, and BootLog the states of machines. An operator has
+	// neither.
 	Stores  map[string]*kvstore.Store
 	BootLog *bootlog.Log
 
@@ -50,7 +51,7 @@ type Backend struct {
 	deps    Deps
 	keys    *encryption.Keys // nil: the store is not encrypted
 	madeKey bool             // by --encrypt, now
-	aside   decide.Losses    // the kinds whose buckets are missing as a whole
+	aside   decide.Losses    // the kinds whose buckets were missing at the start
 	usable  chan struct{}    // closed once NATS can hold the store
 	failed  chan error       // the reason why the server cannot go on
 	closers []func()         // run in reverse by Close
@@ -196,8 +197,8 @@ func (b *Backend) setAside(bucket string) bool {
 	})
 }
 
-// putBack returns the configuration of the stream of a bucket.
-func putBack(bucket string) jetstream.StreamConfig {
+// streamConfigOf returns the configuration of the stream of a bucket.
+func streamConfigOf(bucket string) jetstream.StreamConfig {
 	for _, kind := range kinds.All() {
 		if objects.Bucket(kind) == bucket {
 			return kvstore.StreamConfig(objects.Stored(kind))
@@ -217,7 +218,7 @@ func (b *Backend) start(ctx context.Context, purpose purpose) error {
 		opts.Accept = b.acceptKeys
 	}
 	if purpose == toAcceptLoss || purpose == toLookAtLoss {
-		opts.PutBack = putBack
+		opts.PutBack = streamConfigOf
 	}
 	server, err := natsd.Start(ctx, opts)
 	if err != nil {

@@ -58,7 +58,7 @@ func (b *Backend) loadKeys(file string) (err error) {
 	return nil
 }
 
-// acceptKeys refuses an embedded store, which is not opened yet, if a bucket has values that cannot
+// acceptKeys returns an error for an embedded store, which is not opened yet, if a bucket has values that cannot
 // be decrypted. A KMS plugin that does not answer is asked again by checkKeys.
 func (b *Backend) acceptKeys(metadata func(bucket string) map[string]string) error {
 	for _, kind := range kinds.All() {

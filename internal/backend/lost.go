@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,10 +36,11 @@ func (b *Backend) Lost() decide.Losses {
 // losses returns the kinds that decide about machines and for which lacks is true, or whose buckets are missing.
 func (b *Backend) losses(lacks func(resource string) bool) decide.Losses {
 	return decide.Losses{
-		Hosts:      b.aside.Hosts || lacks(kinds.BareMetalHosts),
-		Configs:    b.aside.Configs || lacks(kinds.IgnitionConfigs),
-		Images:     b.aside.Images || lacks(kinds.ISCSICdroms),
-		Namespaces: b.aside.Namespaces || lacks(kinds.Namespaces) || lacks(kinds.RoleBindings),
+		Hosts:   b.aside.Hosts || lacks(kinds.BareMetalHosts),
+		Configs: b.aside.Configs || lacks(kinds.IgnitionConfigs),
+		Images:  b.aside.Images || lacks(kinds.ISCSICdroms),
+		Namespaces: b.aside.Namespaces || slices.ContainsFunc([]string{
+			kinds.Namespaces, kinds.Roles, kinds.RoleBindings, kinds.ClusterRoles, kinds.ClusterRoleBindings}, lacks),
 	}
 }
 

@@ -69,7 +69,7 @@ func (b *Backend) Loaded() bool {
 	return b.BootLog.Loaded()
 }
 
-// Followed returns why a store is not ready that is not lost; nil: all are.
+// Followed returns why the first store that is not ready is not, lost buckets left out; nil: all are ready.
 func (b *Backend) Followed() error {
 	for _, kind := range kinds.All() {
 		if err := b.Stores[kind.Resource].ReadinessCheck(); err != nil && !b.IsLost(kind.Resource) {
@@ -79,7 +79,7 @@ func (b *Backend) Followed() error {
 	return nil
 }
 
-// Missing returns what machines wait for, be it lost or yet to be read.
+// Missing returns why the first store is unread or not ready, lost or not: first of the stores that machines need.
 func (b *Backend) Missing() error {
 	for _, kind := range kinds.All() {
 		if kind.Boot == kinds.Unneeded {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxBacklog is how many changes wait for a subscriber. One with more of them has missed them all.
+// maxBacklog is how many changes wait for a subscriber at most. Then one value replaces them all: see New.
 const maxBacklog = 4096
 
 // Feed hands each change to all subscribers. It is safe for concurrent use.
@@ -18,8 +18,8 @@ type Feed[T any] struct {
 	subs   []*Subscription[T]
 }
 
-// New returns a feed without subscribers. One that falls behind gets missed in place of the changes that it has
-// missed: it has to look at everything.
+// New returns a feed without subscribers. When the backlog of a subscriber is full, the feed replaces it by the one
+// value missed: the subscriber must then reconcile everything.
 func New[T any](missed T) *Feed[T] { return &Feed[T]{missed: missed} }
 
 // Publish hands a change to all subscribers, and does not wait for them.
@@ -54,7 +54,7 @@ func (f *Feed[T]) Subscribe() *Subscription[T] {
 }
 
 // Follow calls each with every change, in their order and one at a time, in a goroutine of its own until ctx ends.
-// wait returns once that has ended. A subscription is followed once.
+// wait returns once that has ended. Call Follow once: only Follow removes the subscription from the feed.
 func (s *Subscription[T]) Follow(ctx context.Context, each func(T)) (wait func()) {
 	var following sync.WaitGroup
 	following.Go(func() {

@@ -22,7 +22,7 @@ func NewTable[K comparable, V any](keys int, value func() V) Table[K, V] {
 	return Table[K, V]{lru, value}
 }
 
-// Of returns the value of a key, which counts as used now.
+// Of returns the value of a key, and makes it if the key is new. The key counts as used now.
 func (t Table[K, V]) Of(key K) V {
 	v, known := t.Get(key)
 	if !known {

@@ -69,7 +69,7 @@ func (q *question) admitShared(h *model.Host) *fault.Error {
 	if rival == nil && slices.Contains(h.IPs, q.addr) && q.view.Rivals(h).ByIP(q.addr) == nil {
 		return nil
 	}
-	if c, ok := q.view.Rivals(h).Any(); ok {
+	if c, ok := q.view.Rivals(h).First(); ok {
 		return q.shared(h, q.view.Host(c.With), c.Shared())
 	}
 	for _, claim := range claims {

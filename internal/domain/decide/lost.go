@@ -11,7 +11,7 @@ import (
 // Losses are the kinds of objects of which the store has lost some, or all.
 type Losses struct {
 	Hosts, Configs, Images bool
-	// Namespaces is true for Namespaces and for RoleBindings: they say which namespaces are islands, and a namespace
+	// Namespaces is true for Namespaces, roles and bindings: they say which namespaces are islands, and a namespace
 	// has limits and a boot script.
 	Namespaces bool
 }
@@ -44,7 +44,7 @@ func (q *configQuestion) holdConfig() *fault.Error {
 	case lost.Images && !final:
 		return held("images", byTier)
 	case lost.Namespaces && !(final && host != nil && isWithin(q.view, host.Namespace, config.Namespace)):
-		return held("namespaces or RoleBindings", byTier+" of its own namespace")
+		return held("namespaces, roles or bindings", byTier+" of its own namespace")
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (q *bootQuestion) holdBoot() *fault.Error {
 	case lost.Images:
 		return held("images", byCard)
 	}
-	return held("namespaces or RoleBindings", byCard)
+	return held("namespaces, roles or bindings", byCard)
 }
 
 // holdScript returns the error of a known host whose namespace is lost, and with it perhaps its boot script, or whose
@@ -73,7 +73,7 @@ func (q *bootQuestion) holdScript(h *model.Host, script string) *fault.Error {
 	case script == "" && !q.view.HasNamespace(h.Namespace):
 		return fault.LostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
 	case imaged && !isWithin(q.view, h.Namespace, h.Image.Namespace):
-		return held("namespaces or RoleBindings", "an image of its own namespace")
+		return held("namespaces, roles or bindings", "an image of its own namespace")
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ type Kind struct {
 // Need says what machines need a kind for.
 type Need uint8
 
-// No answer to a machine needs the kind; some do, and without its bucket the others are given; all do.
+// Unneeded is for kinds that no answer needs. Without the bucket of SomeAnswers the answers that do not need it are
+// given; without that of AllAnswers none is.
 const (
 	Unneeded Need = iota
 	SomeAnswers

@@ -69,8 +69,8 @@ func (s *state) putAccess(edit *shardmap.Edit, c *Changes) {
 	s.deriveIslands(edit, touched...)
 }
 
-// Without returns the changes that delete all objects of a namespace.
-func (v View) Without(name string) *Changes {
+// DeletionOf returns the changes that delete all objects of a namespace, but not the Namespace itself.
+func (v View) DeletionOf(name string) *Changes {
 	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{},
 		Roles: map[Ref]*Role{}, Bindings: map[Ref]*Binding{}}
 	for h := range v.state.hosts.byRef.all() {

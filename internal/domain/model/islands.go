@@ -64,11 +64,12 @@ func (i Island) String() string {
 
 // islands are the namespaces that are islands, derived from their marks and from the roles and bindings.
 type islands struct {
+	// isolation is that of the namespace default, or of the option where that isolates more.
 	isolation Isolation
 	// byName has those that are marked, or that a tenant may write, and open those whose mark says that they are none.
 	byName shardmap.Map[string, Island]
 	open   shardmap.Map[string, struct{}]
-	// version changes with each change of the others.
+	// version changes with each change of the others. It tells a view from those that were made of it.
 	version int
 }
 

@@ -11,7 +11,7 @@ import (
 	"glowplug/internal/domain/shardmap"
 )
 
-// Ref names an object.
+// Ref names an object. Where objects of the kind have no namespace, the name is in Namespace: see nameOnly.
 type Ref = match.Ref
 
 // View is all objects at one time. It may be kept.
@@ -101,7 +101,7 @@ var (
 	}
 )
 
-// access returns a kind that is found by its name alone, and that decides which namespaces are islands.
+// access returns a kind whose objects have no index beside their table, and decide which namespaces are islands.
 func access[T any](name string, decode func(Stored, *Interner) (*T, error), derive func(*state, *shardmap.Edit, Ref),
 	of func(*state) *table[T]) *Kind[T] {
 	return &Kind[T]{
@@ -131,7 +131,7 @@ func (k *Kind[T]) Put(v View, ref Ref, object *T) View {
 	return View{&next}
 }
 
-// Load indexes objects, and returns what puts them in place of all objects of the kind in a view.
+// Load builds the index of a kind, and returns a function that replaces the objects of the kind in a view by it.
 func (k *Kind[T]) Load(objects iter.Seq2[Ref, *T]) func(View) View {
 	loaded, edit := Empty(IsolateTenants).state, new(shardmap.Edit)
 	for ref, object := range objects {
@@ -153,7 +153,8 @@ func (s *state) deriveIslandOf(edit *shardmap.Edit, ref Ref) { s.deriveIslands(e
 // deriveAll derives them after the change of an object without a namespace.
 func deriveAll(s *state, edit *shardmap.Edit, _ Ref) { s.deriveAllIslands(edit) }
 
-// decodeBinding reads a RoleBinding or a ClusterRoleBinding. It keeps one that cannot be read, which store/policy logs.
+// decodeBinding reads a RoleBinding or a ClusterRoleBinding. It keeps one that cannot be read: store/policy
+// grants nothing by it and logs it, and the islands count with any grant.
 func decodeBinding(object Stored, _ *Interner) (*Binding, error) {
 	ref := object.Ref()
 	namespace := ref.Namespace

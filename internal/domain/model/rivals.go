@@ -8,17 +8,17 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// Rivals are the hosts of other islands than that of a host; none where the host is in no island.
+// Rivals finds the hosts of other islands that have a fact of a host; none where the host is in no island.
 type Rivals struct {
 	state *state
 	host  *Host
 }
 
-// Rivals returns the rivals of a host.
+// Rivals returns the finder for a host.
 func (v View) Rivals(h *Host) Rivals { return Rivals{v.state, h} }
 
-// Any returns a conflict of the host with a rival that has one of its addresses.
-func (r Rivals) Any() (Conflict, bool) {
+// First returns a conflict of the host with a rival that has one of its addresses.
+func (r Rivals) First() (Conflict, bool) {
 	for _, m := range r.host.MACs {
 		if other := r.ByMAC(m); other != nil {
 			return Conflict{With: other.Ref, MAC: m}, true

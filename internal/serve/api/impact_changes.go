@@ -160,7 +160,7 @@ func (set *changeSet) namespace(object *v1.Namespace, c change, view model.View)
 		return
 	}
 	set.isEmpty = false
-	gone := view.Without(name)
+	gone := view.DeletionOf(name)
 	set.after.Namespaces[name] = nil
 	maps.Copy(set.after.Hosts, gone.Hosts)
 	maps.Copy(set.after.Configs, gone.Configs)

@@ -108,12 +108,9 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-func TestReadyAndMetrics(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	own := prometheus.NewRegistry()
 	a := start(t, func(opts *Options) { opts.Registerer = own })
-	if err := a.server.Ready(); err != nil {
-		t.Error(err)
-	}
 	a.must(http.StatusCreated, "POST", configs, config("x", goodSource))
 	a.must(http.StatusOK, "GET", configs+"/x/rendered", nil)
 	w := httptest.NewRecorder()

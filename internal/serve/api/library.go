@@ -102,7 +102,7 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, service := range l.container.RegisteredWebServices() {
 		root := service.RootPath()
 		rest, isBelow := strings.CutPrefix(r.URL.Path, root)
-		// The service of all groups matches everything below it, and answers for itself alone.
+		// The service with the root /apis would match all paths below it: it gets /apis alone.
 		if isBelow && (rest == "" || rest[0] == '/') && (root != groupPrefix || rest == "" || rest == "/") {
 			l.container.Dispatch(w, r)
 			return

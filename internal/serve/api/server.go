@@ -1,7 +1,7 @@
 // Package api serves glowplug's objects as a Kubernetes API: the kinds of
-// api/v1 under /api/v1 with every verb that kubectl and client-go use, on the
+// api/v1 under /api/v1, and roles and bindings under /apis, with every verb that kubectl and client-go use, on the
 // library k8s.io/apiserver and the stores of package kvstore. It compiles configs
-// as they are written, and decides who may call it (listeners.go).
+// as they are written, and decides who may call it (authentication.go, chain.go).
 package api
 
 import (
@@ -218,7 +218,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// installKinds serves the kinds under /api/v1 and the reviews of the caller beside them.
+// installKinds serves the kinds under /api/v1, and under /apis roles, bindings and the reviews of the caller.
 func (s *Server) installKinds(namespaces *namespaces) error {
 	into := &endpoints{
 		namespaces: namespaces, inventory: s.opts.Inventory, written: s.impacts.warn, storage: map[string]rest.Storage{},
@@ -332,16 +332,6 @@ func (s *Server) LoopbackConfig() *restclient.Config {
 		QPS:       -1,
 		UserAgent: "glowplug",
 	}
-}
-
-// Ready returns the reason why the API cannot answer, or nil.
-func (s *Server) Ready() error {
-	for _, kind := range kinds.All() {
-		if err := s.opts.Stores[kind.Resource].ReadinessCheck(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Shutdown ends watches, waits for other requests, and stops the work in the background.

@@ -42,7 +42,7 @@ func (a *api) storeUnknown(name string) {
 // them.
 func TestUnknownMachinesAreReadOnly(t *testing.T) {
 	a := start(t)
-	testkit.Until(t, "it comes to pass", func() bool { return a.server.Ready() == nil })
+	testkit.Until(t, "the store is read", func() bool { return a.stores[kinds.UnknownMachines].ReadinessCheck() == nil })
 	a.storeUnknown("52-54-00-00-00-01")
 	object := map[string]any{"apiVersion": "v1", "kind": "UnknownMachine", "metadata": map[string]any{
 		"name": "52-54-00-00-00-01"}}
@@ -72,7 +72,7 @@ func TestUnknownMachinesAreReadOnly(t *testing.T) {
 func TestUnknownMachinesByKubectl(t *testing.T) {
 	a := start(t)
 	k := newKubectl(t, a.url)
-	testkit.Until(t, "it comes to pass", func() bool { return a.server.Ready() == nil })
+	testkit.Until(t, "the store is read", func() bool { return a.stores[kinds.UnknownMachines].ReadinessCheck() == nil })
 	client, err := dynamic.NewForConfig(&restclient.Config{Host: a.url, QPS: -1})
 	if err != nil {
 		t.Fatal(err)

@@ -116,8 +116,8 @@ type boundedConn struct {
 	release func()
 }
 
-// ReadFrom writes what r has. Each connection of this package has it, so that a file reaches that of the kernel, which
-// sends it.
+// ReadFrom writes what r has. Each connection of this package has it but that of a user at the admin listener, so that
+// a file reaches that of the kernel, which sends it.
 func (c *boundedConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
 // Close closes the connection.

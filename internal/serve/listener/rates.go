@@ -62,8 +62,8 @@ func (r *Rates) connects(source string) bool { return r == nil || r.of(source)[c
 
 type limitersKey struct{}
 
-// ConnContext is for http.Server.ConnContext: it stores what the requests of a connection are counted by. source
-// is "" where they are not bounded.
+// ConnContext stores in a context of http.Server.ConnContext by what the requests of the connection are counted.
+// source is "" where they are not bounded.
 func (r *Rates) ConnContext(ctx context.Context, source string) context.Context {
 	if source == "" {
 		return ctx

@@ -92,8 +92,8 @@ type BucketStats struct {
 // Revision.
 type Stats struct {
 	Hosts, Configs, Images BucketStats
-	// Conflicting is the number of hosts that share a hardware or IP address
-	// with another.
+	// Conflicting is the number of hosts that share a hardware address,
+	// an IP address or a UUID with another.
 	Conflicting int
 }
 

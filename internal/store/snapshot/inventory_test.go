@@ -267,7 +267,7 @@ func compare(t *testing.T, inv *Inventory, live map[model.Ref]*v1.BareMetalHost)
 		want := v.Islands().Has(h.Namespace) && slices.ContainsFunc(all, func(o *model.Host) bool {
 			return o.Namespace != h.Namespace && v.Islands().Has(o.Namespace) && sharesAddress(o, h)
 		})
-		if c, got := v.Rivals(h).Any(); got != want || got && c.With.Namespace == h.Namespace {
+		if c, got := v.Rivals(h).First(); got != want || got && c.With.Namespace == h.Namespace {
 			t.Errorf("%s is shared across namespaces: %v, want %v", h.Ref, got, want)
 		}
 	}

@@ -60,7 +60,7 @@ func TestOtherMACsAreIndexed(t *testing.T) {
 			`{"metadata":{"name":%q,"annotations":{%q:"true"}}}`, namespace, v1.AnnotationIsland)})
 	}
 	v = inv.View()
-	if c, shared := v.Rivals(old).Any(); !shared || c.OtherMAC != port || v.Rivals(old).ByOtherMAC(port) == nil {
+	if c, shared := v.Rivals(old).First(); !shared || c.OtherMAC != port || v.Rivals(old).ByOtherMAC(port) == nil {
 		t.Errorf("two islands share %+v, %v", c, shared)
 	}
 	hosts.Delete("a/old", 4)
