@@ -38,7 +38,7 @@ test-clients: ## boot real Ignition releases and write docs/internals/clients.md
 	./hack/test-clients.sh
 
 test-plan: ## hold plans against the real Ignition: 500 pairs of a disk and a config on loop devices
-	TEST_E2E=1 PLAN_PAIRS=500 $(GO) test -count=1 -v -timeout 40m ./test/plan
+	TEST_E2E=1 PLAN_PAIRS=$${PLAN_PAIRS:-500} $(GO) test -count=1 -v -timeout 40m ./test/plan
 
 bench: build ## run the benchmarks and write docs/internals/benchmarks.md
 	./hack/bench.sh
