@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,9 @@ type library struct {
 	info   *request.RequestInfoFactory
 	isLong request.LongRunningRequestCheck
 	short  *waitgroup.SafeWaitGroup
+	// described serves the documents of OpenAPI and the list of all paths from its first call on. They take longer than
+	// the rest of a start, and most servers are never asked for them.
+	described func()
 	// storages are destroyed at the end.
 	storages []rest.Storage
 }
@@ -82,6 +86,7 @@ func newLibrary(authorizer authorizer.UnconditionalAuthorizer) *library {
 		short:  new(waitgroup.SafeWaitGroup),
 	}
 	l.v2, l.v3 = openAPIConfigs()
+	l.described = sync.OnceFunc(l.describe)
 	metrics.Register()
 	bodymetrics.Register()
 	atomic.StoreInt64(&jsonpatch.AccumulatedCopySizeLimit, MaxBodyBytes)
@@ -108,6 +113,7 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	l.described()
 	l.paths.ServeHTTP(w, r)
 }
 
@@ -205,7 +211,7 @@ func (l *library) converter(version schema.GroupVersion, resources map[string]re
 	return managedfields.NewTypeConverter(definitions, false)
 }
 
-// describe serves OpenAPI documents, and the list of all paths, after the last resource was installed.
+// describe adds the documents of OpenAPI, and the list of all paths.
 func (l *library) describe() {
 	routes.OpenAPI{Config: l.v2}.InstallV2(l.container, l.paths)
 	routes.OpenAPI{V3Config: l.v3}.InstallV3(l.container, l.paths)

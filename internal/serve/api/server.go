@@ -191,7 +191,6 @@ func New(opts Options) (*Server, error) {
 		s.stop()
 		return nil, fmt.Errorf("API server: %w", err)
 	}
-	s.library.describe()
 	s.handler = s.chain()
 	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	s.background.Go(func() { s.terminator.run(s.ctx) })
