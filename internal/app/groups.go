@@ -33,7 +33,7 @@ func (o *Listeners) addFlags(fs *pflag.FlagSet) {
 			"every listener serves it)")
 }
 
-// Access says who may use the API, how far a machine is believed, and what the server fetches for a user.
+// Access has the flags of users, of the identity of machines, and of downloads for a user.
 type Access struct {
 	AllowInsecureAPI bool
 	ClientCAFile     string

@@ -22,7 +22,7 @@ type checkedConfig struct {
 	// has an error, or is merged over one like that; "": there is none.
 	config  *v1.IgnitionConfig
 	missing string
-	// rendering is of a template.
+	// rendering is that of a template for its hosts.
 	rendering rendering
 }
 

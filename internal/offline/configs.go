@@ -104,8 +104,8 @@ func (o *Objects) Config(ref model.Ref) (config *v1.IgnitionConfig, missing stri
 	return config, missingLayer(view, ref, map[model.Ref]bool{})
 }
 
-// missingLayer returns a layer of a config that is not there, or is over one that is not. seen are the configs
-// on the way down, which may be a circle.
+// missingLayer returns the first layer of a config that is missing, or that has a missing layer below it; "": none
+// is. seen are the configs on the way down: layers may form a circle.
 func missingLayer(view model.View, ref model.Ref, seen map[model.Ref]bool) string {
 	seen[ref] = true
 	for _, name := range view.Config(ref).LayerNames() {

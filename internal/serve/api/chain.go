@@ -30,7 +30,7 @@ import (
 // chain returns the filters of a request, the outermost last: those of the library without
 // tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain() http.Handler {
-	api, isLong := s.library, s.library.isLong
+	api, isLong := s.kube, s.kube.isLong
 	audited := func(h http.Handler, filter auditFilter) http.Handler {
 		return withAudit(s.opts.Audit, s.opts.Resolver, h, filter)
 	}

@@ -141,8 +141,8 @@ func (o *Options) view() model.View {
 // Server is the API. The caller gives its handlers to listeners.
 type Server struct {
 	opts       Options
-	library    *library
-	handler    http.Handler // the library behind all filters
+	kube       *kubeEndpoints
+	handler    http.Handler // kube behind all filters
 	guard      *guard
 	authorizer authorizer.Authorizer
 	traces     *traces
@@ -186,7 +186,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.impacts = newImpacts(&s.opts)
 	namespaces := &namespaces{stores: opts.Stores, inventory: opts.Inventory}
-	s.library = newLibrary(s.authorizer)
+	s.kube = newKubeEndpoints(s.authorizer)
 	if err := s.installKinds(namespaces); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("API server: %w", err)
@@ -250,15 +250,15 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	maps.Copy(all, roles.storage)
 	s.terminator = &terminator{namespaces, all, s.opts.Logger, s.opts.NamespaceDeleted}
 	return errors.Join(
-		s.library.installCore(into.storage),
-		s.library.installGroup(authorizationv1.GroupName, codecs, map[string]rest.Storage{
+		s.kube.installCore(into.storage),
+		s.kube.installGroup(authorizationv1.GroupName, codecs, map[string]rest.Storage{
 			"selfsubjectaccessreviews": &accessReview{s.authorizer},
 			"selfsubjectrulesreviews":  &rulesReview{s.opts.Policy},
 		}),
-		s.library.installGroup(authenticationv1.GroupName, codecs, map[string]rest.Storage{
+		s.kube.installGroup(authenticationv1.GroupName, codecs, map[string]rest.Storage{
 			"selfsubjectreviews": &callerReview{},
 		}),
-		s.library.installGroup(rbacv1.GroupName, jsonAndYAML, roles.storage),
+		s.kube.installGroup(rbacv1.GroupName, jsonAndYAML, roles.storage),
 	)
 }
 
@@ -339,13 +339,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	s.background.Wait()
 	drained := make(chan struct{})
-	go func() { s.library.short.Wait(); close(drained) }()
+	go func() { s.kube.short.Wait(); close(drained) }()
 	var err error
 	select {
 	case <-drained:
 	case <-ctx.Done():
 		err = fmt.Errorf("requests are still under way: %w", ctx.Err())
 	}
-	s.library.destroy()
+	s.kube.destroy()
 	return err
 }

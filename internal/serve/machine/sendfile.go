@@ -50,7 +50,7 @@ type imageContent struct {
 	*io.SectionReader
 	// next returns where the first of the n bytes at off are, and counts these as read.
 	next func(off, n int64) (iso.Segment, error)
-	// file is the one that is sent, by a handle of its own: the others share a position.
+	// file is a handle of its own of the sent file: other handles share their position with other readers.
 	file, own *os.File
 }
 

@@ -49,10 +49,10 @@ const (
 	publicAddress = "localhost:443"
 )
 
-// library is the part of the API that the Kubernetes library serves: objects, discovery and OpenAPI. It puts together
-// what k8s.io/apiserver/pkg/server does, without the admission plugins, the informers and the egress of that package,
-// which would be in the program and not be used.
-type library struct {
+// kubeEndpoints are the part of the API that the Kubernetes library serves: objects, discovery and OpenAPI. They are
+// assembled as k8s.io/apiserver/pkg/server does it, without its admission plugins, informers and egress, which would
+// be in the program and not be used.
+type kubeEndpoints struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	container  *restful.Container
 	paths      *mux.PathRecorderMux
@@ -73,8 +73,8 @@ type library struct {
 	storages []rest.Storage
 }
 
-func newLibrary(authorizer authorizer.UnconditionalAuthorizer) *library {
-	l := &library{
+func newKubeEndpoints(authorizer authorizer.UnconditionalAuthorizer) *kubeEndpoints {
+	k := &kubeEndpoints{
 		authorizer: authorizer, container: restful.NewContainer(), paths: mux.NewPathRecorderMux("glowplug"),
 		groups: discovery.NewRootAPIsHandler(discovery.DefaultAddresses{DefaultAddress: publicAddress}, jsonAndYAML),
 		all:    aggregated.NewResourceManager("apis"), core: aggregated.NewResourceManager("api"),
@@ -85,42 +85,42 @@ func newLibrary(authorizer authorizer.UnconditionalAuthorizer) *library {
 		isLong: genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString(isoSubresource)),
 		short:  new(waitgroup.SafeWaitGroup),
 	}
-	l.v2, l.v3 = openAPIConfigs()
-	l.described = sync.OnceFunc(l.describe)
+	k.v2, k.v3 = openAPIConfigs()
+	k.described = sync.OnceFunc(k.describe)
 	metrics.Register()
 	bodymetrics.Register()
 	atomic.StoreInt64(&jsonpatch.AccumulatedCopySizeLimit, MaxBodyBytes)
-	l.container.Router(restful.CurlyRouter{})
-	l.container.ServiceErrorHandler(func(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
+	k.container.Router(restful.CurlyRouter{})
+	k.container.ServiceErrorHandler(func(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
 		err := apierrors.NewGenericServerResponse(e.Code, "", schema.GroupResource{}, "", e.Message, 0, false)
 		responsewriters.ErrorNegotiated(err, jsonAndYAML, schema.GroupVersion{}, resp, req.Request)
 	})
 	info := versionInfo()
-	routes.Version{Version: &info}.Install(l.container)
-	l.container.Add(aggregated.WrapAggregatedDiscoveryToHandler(l.groups, l.all, nil).
+	routes.Version{Version: &info}.Install(k.container)
+	k.container.Add(aggregated.WrapAggregatedDiscoveryToHandler(k.groups, k.all, nil).
 		GenerateWebService(groupPrefix, metav1.APIGroupList{}))
-	return l
+	return k
 }
 
 // ServeHTTP serves a request that has passed the filters.
-func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for _, service := range l.container.RegisteredWebServices() {
+func (k *kubeEndpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, service := range k.container.RegisteredWebServices() {
 		root := service.RootPath()
 		rest, isBelow := strings.CutPrefix(r.URL.Path, root)
 		// The service with the root /apis would match all paths below it: it gets /apis alone.
 		if isBelow && (rest == "" || rest[0] == '/') && (root != groupPrefix || rest == "" || rest == "/") {
-			l.container.Dispatch(w, r)
+			k.container.Dispatch(w, r)
 			return
 		}
 	}
-	l.described()
-	l.paths.ServeHTTP(w, r)
+	k.described()
+	k.paths.ServeHTTP(w, r)
 }
 
 // ListedPaths are those of the answer to /, in order.
-func (l *library) ListedPaths() []string {
-	paths := append(l.paths.ListedPaths(), "/healthz", "/livez", "/metrics", "/readyz") // of package app
-	for _, service := range l.container.RegisteredWebServices() {
+func (k *kubeEndpoints) ListedPaths() []string {
+	paths := append(k.paths.ListedPaths(), "/healthz", "/livez", "/metrics", "/readyz") // of package app
+	for _, service := range k.container.RegisteredWebServices() {
 		paths = append(paths, service.RootPath())
 	}
 	slices.Sort(paths)
@@ -128,47 +128,47 @@ func (l *library) ListedPaths() []string {
 }
 
 // installCore serves resources of the group "" in the version v1, by their names.
-func (l *library) installCore(resources map[string]rest.Storage) error {
-	found, err := l.install(corePrefix, schema.GroupVersion{Version: "v1"}, jsonAndYAML, resources)
+func (k *kubeEndpoints) installCore(resources map[string]rest.Storage) error {
+	found, err := k.install(corePrefix, schema.GroupVersion{Version: "v1"}, jsonAndYAML, resources)
 	if err != nil {
 		return err
 	}
-	l.core.AddGroupVersion("", found)
+	k.core.AddGroupVersion("", found)
 	versions := discovery.NewLegacyRootAPIHandler(discovery.DefaultAddresses{DefaultAddress: publicAddress}, jsonAndYAML,
 		corePrefix)
-	l.container.Add(aggregated.WrapAggregatedDiscoveryToHandler(versions, l.core, l.core).
+	k.container.Add(aggregated.WrapAggregatedDiscoveryToHandler(versions, k.core, k.core).
 		GenerateWebService(corePrefix, metav1.APIVersions{}))
 	return nil
 }
 
 // installGroup serves resources of another group in the version v1, by their names.
-func (l *library) installGroup(group string, serializer runtime.NegotiatedSerializer,
+func (k *kubeEndpoints) installGroup(group string, serializer runtime.NegotiatedSerializer,
 	resources map[string]rest.Storage) error {
 	version := schema.GroupVersion{Group: group, Version: "v1"}
-	found, err := l.install(groupPrefix, version, serializer, resources)
+	found, err := k.install(groupPrefix, version, serializer, resources)
 	if err != nil {
 		return err
 	}
-	l.all.AddGroupVersion(group, found)
+	k.all.AddGroupVersion(group, found)
 	preferred := metav1.GroupVersionForDiscovery{GroupVersion: version.String(), Version: version.Version}
 	described := metav1.APIGroup{
 		Name: group, Versions: []metav1.GroupVersionForDiscovery{preferred}, PreferredVersion: preferred,
 	}
-	l.groups.AddGroup(described)
-	l.container.Add(discovery.NewAPIGroupHandler(jsonAndYAML, described).WebService())
+	k.groups.AddGroup(described)
+	k.container.Add(discovery.NewAPIGroupHandler(jsonAndYAML, described).WebService())
 	return nil
 }
 
-func (l *library) install(prefix string, version schema.GroupVersion, serializer runtime.NegotiatedSerializer,
+func (k *kubeEndpoints) install(prefix string, version schema.GroupVersion, serializer runtime.NegotiatedSerializer,
 	resources map[string]rest.Storage) (found apidiscovery.APIVersionDiscovery, err error) {
-	converter, err := l.converter(version, resources)
+	converter, err := k.converter(version, resources)
 	if err != nil {
 		return found, err
 	}
 	served := make(map[string][]string, len(resources))
 	for resource, storage := range resources {
 		served[resource] = []string{strings.TrimPrefix(path.Join(version.Group, version.Version), "/")}
-		l.storages = append(l.storages, storage)
+		k.storages = append(k.storages, storage)
 	}
 	group := apiendpoints.APIGroupVersion{
 		Storage: resources, Root: prefix, GroupVersion: version, AllServedVersionsByResource: served,
@@ -176,10 +176,10 @@ func (l *library) install(prefix string, version schema.GroupVersion, serializer
 		Serializer:             serializer, ParameterCodec: parameterCodec,
 		Typer: scheme, Creater: scheme, Convertor: scheme, ConvertabilityChecker: scheme, Defaulter: scheme,
 		UnsafeConvertor: runtime.UnsafeObjectConvertor(scheme), Namer: runtime.Namer(meta.NewAccessor()),
-		TypeConverter: converter, EquivalentResourceRegistry: l.kinds, Authorizer: l.authorizer,
+		TypeConverter: converter, EquivalentResourceRegistry: k.kinds, Authorizer: k.authorizer,
 		MinRequestTimeout: minWatch, MaxRequestBodyBytes: MaxBodyBytes,
 	}
-	list, _, err := group.InstallREST(l.container)
+	list, _, err := group.InstallREST(k.container)
 	if err != nil {
 		return found, fmt.Errorf("installing %s: %w", version, err)
 	}
@@ -189,7 +189,7 @@ func (l *library) install(prefix string, version schema.GroupVersion, serializer
 }
 
 // converter returns what server-side apply knows of the types of resources.
-func (l *library) converter(version schema.GroupVersion, resources map[string]rest.Storage) (
+func (k *kubeEndpoints) converter(version schema.GroupVersion, resources map[string]rest.Storage) (
 	managedfields.TypeConverter, error,
 ) {
 	var names []string
@@ -204,7 +204,7 @@ func (l *library) converter(version schema.GroupVersion, resources map[string]re
 		}
 		names = append(names, util.GetCanonicalTypeName(sample))
 	}
-	definitions, err := builder3.BuildOpenAPIDefinitionsForResources(l.v3, names...)
+	definitions, err := builder3.BuildOpenAPIDefinitionsForResources(k.v3, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -212,14 +212,14 @@ func (l *library) converter(version schema.GroupVersion, resources map[string]re
 }
 
 // describe adds the documents of OpenAPI, and the list of all paths.
-func (l *library) describe() {
-	routes.OpenAPI{Config: l.v2}.InstallV2(l.container, l.paths)
-	routes.OpenAPI{V3Config: l.v3}.InstallV3(l.container, l.paths)
-	routes.Index{}.Install(l, l.paths)
+func (k *kubeEndpoints) describe() {
+	routes.OpenAPI{Config: k.v2}.InstallV2(k.container, k.paths)
+	routes.OpenAPI{V3Config: k.v3}.InstallV3(k.container, k.paths)
+	routes.Index{}.Install(k, k.paths)
 }
 
-func (l *library) destroy() {
-	for _, storage := range l.storages {
+func (k *kubeEndpoints) destroy() {
+	for _, storage := range k.storages {
 		storage.Destroy()
 	}
 }
