@@ -128,7 +128,9 @@ func start(t *testing.T, policy decide.Policy) *site {
 		cancel()
 		reconciling.Wait()
 	})
-	s.await("the store", func() bool { return apiServer.Ready() == nil })
+	for _, store := range stores {
+		s.await("the store", func() bool { return store.ReadinessCheck() == nil })
+	}
 	return s
 }
 
