@@ -54,6 +54,16 @@ func (x *hostIndex) setKeys(edit *shardmap.Edit, h *Host, isListed bool) {
 	}
 }
 
+// named returns the hosts with a name, and those with a similar one: one of the two names has no dot, and it is the
+// first label of the other.
+func (x *hostIndex) named(name string) (equal, similar []*Host) {
+	similar = x.stems.Get(name)
+	if stem := netaddr.FirstLabel(name); stem != name {
+		similar = x.names.Get(stem)
+	}
+	return x.names.Get(name), similar
+}
+
 // firstOf returns the first object of a list, or nil.
 func firstOf[T any](list []*T) *T {
 	if len(list) == 0 {

@@ -53,11 +53,8 @@ func (r Rivals) ByUUID(uuid string) *Host {
 
 // ByHostname finds by a name; see HostByHostname.
 func (r Rivals) ByHostname(name string) *Host {
-	same := r.state.hosts.stems.Get(name)
-	if stem := netaddr.FirstLabel(name); stem != name {
-		same = r.state.hosts.names.Get(stem)
-	}
-	return cmp.Or(r.first(r.state.hosts.names.Get(name)), r.first(same))
+	equal, similar := r.state.hosts.named(name)
+	return cmp.Or(r.first(equal), r.first(similar))
 }
 
 // first returns the first rival of a list.

@@ -88,11 +88,8 @@ func (v View) HostByUUID(uuid string) *Host {
 // HostByHostname returns the host with a name in lower case: equal, or one of the
 // two has no dot and equals the other's first label; nil: none.
 func (v View) HostByHostname(name string) *Host {
-	same := v.state.hosts.stems.Get(name)
-	if stem := netaddr.FirstLabel(name); stem != name {
-		same = v.state.hosts.names.Get(stem)
-	}
-	best, other := v.first(v.state.hosts.names.Get(name)), v.first(same)
+	equal, similar := v.state.hosts.named(name)
+	best, other := v.first(equal), v.first(similar)
 	switch {
 	case best == nil || other == nil:
 		return cmp.Or(best, other)
