@@ -95,7 +95,7 @@ func (s *writer) publishBarrier(ctx context.Context, l *link) (uint64, error) {
 		if err := l.stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
 			return 0, fmt.Errorf("making room for a barrier: %w", err)
 		}
-		err = s.makeRoom(ctx, l, publish)
+		err = s.bucket.makeRoom(ctx, l, publish)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("asking the bucket's servers: %w", err)

@@ -213,7 +213,7 @@ func fillBucket(tb testing.TB, js jetstream.JetStream, bucket string, n int) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		msg, _, err := s.bucket.message(context.Background(), w)
+		msg, err := s.bucket.message(context.Background(), w, "fill")
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 )
 
 // The test binary plays other parts, too: a server in a process of its own, and
-// a writer to be killed.
+// writers to be killed.
 const roleVariable = "GLOWPLUG_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,9 @@ func TestMain(m *testing.M) {
 	case "server":
 		runServer()
 	case "writer":
-		runWriter()
+		runWriter(hostKind("HOSTS"), createHostsAlways)
+	case "batches":
+		runWriter(batchKind(), raiseHostsAlways)
 	default:
 		goleak.VerifyTestMain(m,
 			// The library's feature gates and queues start these once a process.
@@ -37,13 +40,20 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runServer is an external NATS server: it prints its URL and lives until its
-// standard input ends.
+// runServer is an external NATS server, alone or with routes to those of its cluster, of which the first one is its
+// own: it prints its URL and lives until its standard input ends.
 func runServer() {
-	s, err := server.NewServer(&server.Options{
+	opts := &server.Options{
 		ServerName: "external", Host: "127.0.0.1", Port: portFromEnv(), NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: os.Getenv("GLOWPLUG_TEST_DIR"), MaxPayload: natsd.MaxPayload,
-	})
+	}
+	if routes := os.Getenv("GLOWPLUG_TEST_ROUTES"); routes != "" {
+		opts.Routes, opts.SyncAlways = server.RoutesFromStr(routes), true
+		port, _ := strconv.Atoi(opts.Routes[0].Port())
+		opts.ServerName = opts.Routes[0].Port()
+		opts.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}
+	}
+	s, err := server.NewServer(opts)
 	if err != nil {
 		panic(err)
 	}
@@ -84,9 +94,10 @@ func role(t testing.TB, name string, env ...string) (cmd *exec.Cmd, stdin io.Clo
 
 // externalServer runs a NATS server in another process.
 type externalServer struct {
-	t   testing.TB
-	dir string
-	url string
+	t      testing.TB
+	dir    string
+	url    string
+	routes string // of a cluster
 
 	cmd  *exec.Cmd
 	stop io.Closer
@@ -103,8 +114,20 @@ func startExternal(t testing.TB) *externalServer {
 func (s *externalServer) start(port string) {
 	s.t.Helper()
 	var out *bytes.Buffer
-	s.cmd, s.stop, out = role(s.t, "server", "GLOWPLUG_TEST_DIR="+s.dir, "GLOWPLUG_TEST_PORT="+port)
+	s.cmd, s.stop, out = role(s.t, "server", "GLOWPLUG_TEST_DIR="+s.dir, "GLOWPLUG_TEST_PORT="+port,
+		"GLOWPLUG_TEST_ROUTES="+s.routes)
 	s.url = strings.TrimSpace(out.String())
+}
+
+// name is the server's in a cluster.
+func (s *externalServer) name() string {
+	return strings.SplitN(s.routes, ",", 2)[0][len("nats-route://127.0.0.1:"):]
+}
+
+// kill ends the server at once, as kill -9 does.
+func (s *externalServer) kill() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
 }
 
 // restart brings the server back on the port it had.

@@ -178,13 +178,26 @@ func isDeletion(header nats.Header) bool {
 	return slices.Contains([]string{"DEL", "PURGE"}, header.Get(kvOperation)) || header.Get(markerReason) != ""
 }
 
-// message builds the message of a write, and the write's id.
-func (b *bucket) message(ctx context.Context, w write) (msg *nats.Msg, id string, err error) {
+// messages builds the messages of writes that are done together, and their common id.
+func (b *bucket) messages(ctx context.Context, ws []write) (msgs []*nats.Msg, id string, err error) {
+	id = nuid.Next()
+	for _, w := range ws {
+		msg, err := b.message(ctx, w, id)
+		if err != nil {
+			return nil, "", err
+		}
+		msgs = append(msgs, msg)
+	}
+	return msgs, id, nil
+}
+
+// message builds the message of a write.
+func (b *bucket) message(ctx context.Context, w write, id string) (msg *nats.Msg, err error) {
 	subject, err := b.subject(w.key)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires, prev: w.expect, hasPrev: true}
+	meta := messageMeta{write: id, uid: w.uid, expires: w.expires, prev: w.expect, hasPrev: true}
 	msg = nats.NewMsg(subject)
 	if w.value == nil {
 		msg.Header.Set(kvOperation, "DEL")
@@ -192,13 +205,13 @@ func (b *bucket) message(ctx context.Context, w write) (msg *nats.Msg, id string
 		if msg.Data, err = b.opts.Cipher.Encrypt(ctx, b.storageKey(w.key), w.value); err != nil {
 			refused := apierrors.NewServiceUnavailable(err.Error())
 			refused.ErrStatus.Details = retryDetails
-			return nil, "", refused
+			return nil, refused
 		}
 		meta.sum, meta.hasSum = checksum(msg.Data), true
 	}
 	msg.Header.Set(metaHeader, meta.String())
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.expect, 10))
-	return msg, meta.write, nil
+	return msg, nil
 }
 
 // encode prepares the write of an object.

@@ -117,6 +117,11 @@ type Kind struct {
 	Transient bool
 	// Restored says what to do, beside applying it again, once a lost object is back; "": nothing.
 	Restored string
+	// Batched is true for a kind that PutAll writes; it needs nats-server 2.12.
+	Batched bool
+	// Successive is true where a key has one object after another, each with a UID of its own: the end of one
+	// is no delete, and a watch has the next one as added.
+	Successive bool
 	// Codec is how objects are written into the bucket.
 	Codec Codec
 	// Upgrade returns a value that an older program has written, as this one writes it; nil: it can be read as

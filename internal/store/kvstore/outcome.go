@@ -3,6 +3,7 @@ package kvstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -13,7 +14,8 @@ import (
 // cluster were apart, the leader that was deposed and the new one may both get the
 // message: the first refuses it by what it knew before, the second stores it, and
 // the first answer counts. Of a write without an answer nothing is known at all.
-// Only a message that is in the bucket is proof, and the bucket's consumer shows it.
+// Only a message that is in the bucket is proof, and the bucket's consumer shows it. Of a batch that is the last
+// one: a server that keeps the only copy stores them one after the other.
 
 // ownWrites are the writes under way. There are few: the requests in flight are bounded.
 type ownWrites struct {
@@ -21,23 +23,28 @@ type ownWrites struct {
 	underWay []*ownWrite
 }
 
-// ownWrite is a write and what the consumer has shown of it.
+// ownWrite is a write, or a batch of them, and what the consumer has shown of it.
 type ownWrite struct {
-	write
 	id string
+	// expects are the revisions that it replaces, by key; last is the key of the last message.
+	expects map[string]uint64
+	last    string
 	// connection is the one that it was sent over, by the number of reconnects.
 	connection uint64
-	// rev is its revision; 0 while its message was not seen.
+	// rev is the revision of the last message; 0 while that was not seen.
 	rev uint64
-	// beaten is set once another message was seen that replaced what this one
+	// beaten is set once another message was seen that replaced what one of these
 	// expects.
 	beaten bool
 }
 
-func (o *ownWrites) add(w write, id string, connection uint64) *ownWrite {
+func (o *ownWrites) add(ws []write, id string, connection uint64) *ownWrite {
+	own := &ownWrite{id: id, expects: make(map[string]uint64, len(ws)), connection: connection}
+	for _, w := range ws {
+		own.expects[w.key], own.last = w.expect, w.key
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own := &ownWrite{write: w, id: id, connection: connection}
 	o.underWay = append(o.underWay, own)
 	return own
 }
@@ -53,10 +60,12 @@ func (o *ownWrites) observe(c change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, own := range o.underWay {
+		expect, ours := own.expects[c.key]
 		switch {
-		case c.write == own.id:
+		case !ours:
+		case c.write == own.id && c.key == own.last:
 			own.rev = c.rev
-		case c.key == own.key && c.hasPrev && c.prev == own.expect:
+		case c.write != own.id && c.hasPrev && c.prev == expect:
 			own.beaten = true
 		}
 	}
@@ -70,16 +79,16 @@ func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 	return own.rev, own.beaten
 }
 
-// conflict decides about a write that was refused because the key has changed.
-func (s *writer) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64,
-	err error) {
+// refused decides about a write that NATS refused. The verdict is the error where the write is not in the bucket.
+func (s *writer) refused(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError, verdict error) (
+	rev uint64, err error) {
 	if s.bucket.opts.Exclusive || l.replicas < 2 {
-		return 0, errConflict // by the only server
+		return 0, verdict // by the only server
 	}
 	// The leader has decided about the write before it takes the barrier's message,
 	// which comes after it on the same connection.
 	if err := s.barrier(ctx); err != nil {
-		return 0, s.connection.timeout("reading after a conflict")
+		return 0, s.connection.timeout("reading after a refusal")
 	}
 	inOrder := l.js.Conn().Stats().Reconnects == own.connection
 	rev, beaten := s.contents.own.seen(own)
@@ -88,19 +97,30 @@ func (s *writer) conflict(ctx context.Context, l *link, own *ownWrite, refusal *
 	}
 	var last uint64
 	_, _ = fmt.Sscanf(refusal.Description, "wrong last sequence: %d", &last) // another refusal names none
-	if beaten || last > own.expect || inOrder && s.contents.keys.Get(own.key).Revision <= own.expect {
-		return 0, errConflict
+	newest := slices.Max(slices.Collect(maps.Values(own.expects)))
+	if beaten || last > newest || inOrder && s.contents.unchanged(own) {
+		return 0, verdict
 	}
-	// Some messages of the key were replaced before the consumer came to them, or the
+	// Some messages of a key were replaced before the consumer came to them, or the
 	// write may still be on its way.
 	return 0, s.connection.timeout("writing")
+}
+
+// unchanged reports whether a key has no message after the one that was expected.
+func (s *contents) unchanged(own *ownWrite) bool {
+	for key, expect := range own.expects {
+		if s.keys.Get(key).Revision <= expect {
+			return true
+		}
+	}
+	return false
 }
 
 // confirm finds out what became of a write that was not acknowledged.
 func (s *writer) confirm(ctx context.Context, l *link, own *ownWrite) (rev uint64, err error) {
 	if l.js.Conn().IsConnected() {
 		if l.replicas < 2 {
-			if last, err := s.lastMessage(ctx, l, own.key); err == nil && last.write == own.id {
+			if last, err := s.lastMessage(ctx, l, own.last); err == nil && last.write == own.id {
 				return last.rev, nil
 			}
 		} else {

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"glowplug/internal/store/batch"
 )
 
 // errConflict says that a key's last revision is not the expected one.
@@ -40,11 +41,22 @@ func (w write) change(rev uint64) change {
 	return c
 }
 
-// publish does a write and returns its revision once the mirror and the
-// observers have it. errConflict means that nothing was written; a 503 that
-// nothing was begun; a 507 that the disk is full; a 504 that it may or may not
-// have been written.
-func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
+// overhead is what a message has beside its value, in bytes; Room knows of one.
+const overhead = 512
+
+// bytesOf is the size of the values of writes.
+func bytesOf(ws []write) (n int) {
+	for _, w := range ws {
+		n += len(w.value)
+	}
+	return n
+}
+
+// publish does writes of different keys, all of them or none, and returns the revision of the last one once
+// the mirror and the observers have them; those of the others come right before it. errConflict means that
+// nothing was written; a 503 that nothing was begun; a 507 that the disk is full; a 504 that all of it may or
+// may not have been written.
+func (s *writer) publish(ctx context.Context, ws ...write) (rev uint64, err error) {
 	if !s.connection.Loaded() {
 		return 0, s.connection.unavailable()
 	}
@@ -61,16 +73,18 @@ func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
 	// mirror would have to be read again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	if w.value == nil {
-		err = s.makeRoom(ctx, l, func() (err error) { rev, err = s.send(ctx, l, w); return err })
+	if bytesOf(ws) == 0 {
+		err = s.bucket.makeRoom(ctx, l, func() (err error) { rev, err = s.send(ctx, l, ws); return err })
 	} else {
-		rev, err = s.send(ctx, l, w)
+		rev, err = s.send(ctx, l, ws)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if s.bucket.opts.Exclusive {
-		s.contents.acked(w.change(rev))
+	for i, w := range ws {
+		if s.bucket.opts.Exclusive {
+			s.contents.acked(w.change(rev - uint64(len(ws)-1-i)))
+		}
 	}
 	if !s.contents.progress.await(ctx, rev) {
 		return 0, s.connection.timeout("reading back a write")
@@ -78,34 +92,52 @@ func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
 	return rev, nil
 }
 
-func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err error) {
-	if w.value != nil && s.bucket.opts.Room != nil {
-		if err := s.bucket.opts.Room(len(w.value)); err != nil {
+func (s *writer) send(ctx context.Context, l *link, ws []write) (rev uint64, err error) {
+	if bytes := bytesOf(ws); bytes > 0 && s.bucket.opts.Room != nil {
+		// A server alone that comes to a limit within a batch stores what is before that, and does not answer.
+		if err := s.bucket.opts.Room(bytes + (len(ws)-1)*overhead); err != nil {
 			return 0, insufficientStorage(err)
 		}
 	}
-	msg, id, err := s.bucket.message(ctx, w)
+	msgs, id, err := s.bucket.messages(ctx, ws)
 	if err != nil {
 		return 0, err
 	}
-	own := s.contents.own.add(w, id, l.js.Conn().Stats().Reconnects)
+	own := s.contents.own.add(ws, id, l.js.Conn().Stats().Reconnects)
 	defer s.contents.own.remove(own)
 	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	reached := s.contents.mirror.revision()
-	ack, err := l.js.PublishMsg(publishCtx, msg, jetstream.WithRetryAttempts(0))
+	ack, err := batch.Publish(publishCtx, l.js, msgs)
 	switch {
-	case err == nil && ack.Sequence > reached:
+	case err == nil && ack.Sequence >= reached+uint64(len(ws)):
 		return ack.Sequence, nil
 	case err == nil: // by another bucket, or an older one, in the place of ours
 		s.doubt()
 		return 0, s.connection.timeout("writing")
+	case errors.Is(err, nats.ErrMaxPayload):
+		return 0, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("the object is %d bytes; the NATS server takes messages of at most %d (max_payload)",
+				largest(msgs), l.js.Conn().MaxPayload()))
 	}
+	return s.outcome(ctx, l, own, err)
+}
+
+// largest is the size of the largest value of messages.
+func largest(msgs []*nats.Msg) (bytes int) {
+	for _, msg := range msgs {
+		bytes = max(bytes, len(msg.Data))
+	}
+	return bytes
+}
+
+// outcome decides about a write that was not acknowledged.
+func (s *writer) outcome(ctx context.Context, l *link, own *ownWrite, err error) (rev uint64, _ error) {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
-		return s.conflict(ctx, l, own, api)
+		return s.refused(ctx, l, own, api, errConflict)
 	case isFull(err):
 		return 0, insufficientStorage(
 			fmt.Errorf("NATS has no room for a write of %s (%s): delete objects, or raise its JetStream limits (max_file, "+
@@ -115,11 +147,7 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.bucket.kind.Resource,
 			api.Description))
 		refused.ErrStatus.Details = retryDetails
-		return 0, refused
-	case errors.Is(err, nats.ErrMaxPayload):
-		return 0, apierrors.NewRequestEntityTooLargeError(
-			fmt.Sprintf("the object is %d bytes; the NATS server takes messages of at most %d (max_payload)",
-				len(msg.Data), l.js.Conn().MaxPayload()))
+		return s.refused(ctx, l, own, api, refused)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrReconnectBufExceeded),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
 		return 0, s.connection.unavailable()
@@ -129,9 +157,9 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 
 // makeRoom does a write, again and again while NATS has no room for it and some can
 // be given up.
-func (s *writer) makeRoom(ctx context.Context, l *link, write func() error) error {
+func (b *bucket) makeRoom(ctx context.Context, l *link, write func() error) error {
 	err := write()
-	for attempt := 0; isFull(err) && s.bucket.opts.Release != nil && s.bucket.opts.Release(ctx, l.js, attempt); attempt++ {
+	for attempt := 0; isFull(err) && b.opts.Release != nil && b.opts.Release(ctx, l.js, attempt); attempt++ {
 		err = write()
 	}
 	return err
@@ -180,68 +208,4 @@ func (s *writer) lastMessage(ctx context.Context, l *link, key string) (change, 
 		return change{}, err
 	}
 	return s.bucket.readChange(ctx, raw.Subject, raw.Header, raw.Data, raw.Sequence)
-}
-
-// sequencer feeds the mirror of an exclusive store from its own
-// acknowledgements. A consumer would tell the same a little later, and would
-// compete with every write for the stream's lock, which is held over an fsync.
-//
-// Acknowledgements come in any order and are applied in the order of revisions.
-// A revision that is never acknowledged, because its write timed out, stops the
-// sequence: the session then ends and the next one reads what was missed.
-type sequencer struct {
-	mu      sync.Mutex
-	live    bool
-	next    uint64
-	pending map[uint64]change
-}
-
-// acked takes a write of ours that is in the bucket.
-func (s *contents) acked(c change) {
-	q := &s.sequencer
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.pending == nil {
-		q.pending = map[uint64]change{}
-	}
-	q.pending[c.rev] = c
-	if q.live {
-		s.applyPending()
-	}
-}
-
-// goLive begins to apply acknowledgements, after the revision that the mirror
-// has reached by other means. The caller then must not apply anything itself.
-func (s *contents) goLive() {
-	q := &s.sequencer
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.next = s.mirror.revision() + 1
-	for rev := range q.pending {
-		if rev < q.next {
-			delete(q.pending, rev)
-		}
-	}
-	q.live = true
-	s.applyPending()
-}
-
-// endLive only gathers acknowledgements from here on.
-func (s *contents) endLive() {
-	s.sequencer.mu.Lock()
-	defer s.sequencer.mu.Unlock()
-	s.sequencer.live = false
-}
-
-func (s *contents) applyPending() {
-	q := &s.sequencer
-	for {
-		c, ok := q.pending[q.next]
-		if !ok {
-			return
-		}
-		delete(q.pending, q.next)
-		q.next++
-		s.apply(c)
-	}
 }

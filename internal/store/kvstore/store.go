@@ -277,25 +277,29 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 // rebuilt from the blocks, and the deleted object would be back.
 func (b *bucket) streamConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:              b.streamName,
-		Subjects:          []string{b.subjectPrefix + ">"},
-		Storage:           jetstream.FileStorage,
-		MaxMsgsPerSubject: 1,
-		Discard:           jetstream.DiscardNew,
-		Duplicates:        2 * time.Minute,
-		MaxMsgs:           -1,
-		MaxBytes:          -1,
-		MaxMsgSize:        -1,
-		MaxConsumers:      -1,
-		AllowRollup:       true,
-		DenyDelete:        true,
-		FirstSeq:          firstSeq,
-		Metadata:          map[string]string{cleanedKey: "0"},
+		Name:               b.streamName,
+		Subjects:           []string{b.subjectPrefix + ">"},
+		Storage:            jetstream.FileStorage,
+		MaxMsgsPerSubject:  1,
+		Discard:            jetstream.DiscardNew,
+		Duplicates:         2 * time.Minute,
+		MaxMsgs:            -1,
+		MaxBytes:           -1,
+		MaxMsgSize:         -1,
+		MaxConsumers:       -1,
+		AllowRollup:        true,
+		DenyDelete:         true,
+		FirstSeq:           firstSeq,
+		AllowAtomicPublish: b.kind.Batched,
+		Metadata:           map[string]string{cleanedKey: "0"},
 	}
 }
 
 // StreamConfig returns the configuration of a new bucket of a kind.
 func StreamConfig(kind Kind) jetstream.StreamConfig { return newBucket(kind, Options{}).streamConfig() }
+
+// errNoBatches is of a server that leaves out what it does not know of a stream's configuration.
+var errNoBatches = errors.New("the bucket needs a NATS server of version 2.12 or later, which stores messages together")
 
 // adjustBucket brings a stream that others made, with "nats kv add" say, to what
 // the store relies on.
@@ -304,16 +308,13 @@ func (b *bucket) adjustBucket(ctx context.Context, js jetstream.JetStream, strea
 	if !slices.Equal(cfg.Subjects, []string{b.subjectPrefix + ">"}) {
 		return fmt.Errorf("stream %s is no KV bucket: it has the subjects %q", b.streamName, cfg.Subjects)
 	}
-	// A short age is of a bucket that "nats kv add --ttl" has made; a long one, which
-	// earlier releases gave, means for ever.
-	expires := cfg.MaxAge > 0 && cfg.MaxAge < longAge
-	if expires {
-		cfg.MaxAge = 0
-	}
-	if cfg.AllowDirect || expires {
-		cfg.AllowDirect = false
-		if _, err := js.UpdateStream(ctx, cfg); err != nil {
+	if cfg, differs := b.adjusted(cfg); differs {
+		adjusted, err := js.UpdateStream(ctx, cfg)
+		if err != nil {
 			return fmt.Errorf("adjusting the bucket: %w", err)
+		}
+		if b.kind.Batched && !adjusted.CachedInfo().Config.AllowAtomicPublish {
+			return errNoBatches
 		}
 	}
 	if stream.CachedInfo().State.LastSeq == 0 {
@@ -322,6 +323,19 @@ func (b *bucket) adjustBucket(ctx context.Context, js jetstream.JetStream, strea
 		}
 	}
 	return nil
+}
+
+// adjusted returns a stream's configuration as the store needs it, and whether it differs. A short age is of a
+// bucket that "nats kv add --ttl" has made; a long one, which earlier releases gave, means for ever.
+func (b *bucket) adjusted(cfg jetstream.StreamConfig) (_ jetstream.StreamConfig, differs bool) {
+	expires := cfg.MaxAge > 0 && cfg.MaxAge < longAge
+	lacksBatches := b.kind.Batched && !cfg.AllowAtomicPublish
+	differs = cfg.AllowDirect || expires || lacksBatches
+	if expires {
+		cfg.MaxAge = 0
+	}
+	cfg.AllowDirect, cfg.AllowAtomicPublish = false, cfg.AllowAtomicPublish || b.kind.Batched
+	return cfg, differs
 }
 
 // LossLedger is a Ledger that knows why a bucket is missing.

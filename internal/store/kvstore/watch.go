@@ -202,10 +202,11 @@ func (w *watcher) bookmark(rev uint64, initialEventsEnd bool) error {
 }
 
 // emit sends an event as this watch has to see it: an object that begins to match the
-// selector is added, one that ceases to match is deleted.
+// selector is added, one that ceases to match is deleted. The successor of an object is
+// added, whatever that was.
 func (w *watcher) emit(e *event) error {
-	everything := w.pred.Empty()
-	needsOld := e.prev != nil && (e.put == nil || !everything)
+	matched := e.prev != nil && !isAnother(e.prev, e.put)
+	needsOld := matched && (e.put == nil || !w.pred.Empty())
 	if err := w.hold(e, needsOld); err != nil {
 		return err
 	}
@@ -218,9 +219,9 @@ func (w *watcher) emit(e *event) error {
 		if old, err = w.decode(e.prev, e.rev); err != nil {
 			return err
 		}
+		matched = w.selects(old)
 	}
 	matches := cur != nil && w.selects(cur)
-	matched := old != nil && w.selects(old) || e.prev != nil && e.put != nil && everything
 	switch {
 	case matches && matched:
 		w.send(watch.Event{Type: watch.Modified, Object: cur})

@@ -298,7 +298,7 @@ func (s *contents) applyPut(c change) {
 	s.metrics.healed(c.key)
 	// A key that was deleted and made again while the bucket was not followed has another
 	// object: observers and watches of the first have to see its end.
-	if prev := s.mirror.get(c.key); prev != nil && prev.uid != c.put.uid && prev.uid != "" && c.put.uid != "" {
+	if !s.kind.Successive && isAnother(s.mirror.get(c.key), c.put) {
 		s.mirror.remove(c.key, c.rev-1)
 		s.observeDelete(c.key, c.rev-1)
 	}
@@ -307,6 +307,11 @@ func (s *contents) applyPut(c change) {
 	for _, o := range s.observers {
 		o.Put(c.put.Item)
 	}
+}
+
+// isAnother reports whether two entries of a key, each of which may be nil, are of different objects.
+func isAnother(prev, put *entry) bool {
+	return prev != nil && put != nil && prev.uid != put.uid && prev.uid != "" && put.uid != ""
 }
 
 func (s *contents) observeDelete(key string, rev uint64) {

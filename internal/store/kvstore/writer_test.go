@@ -29,9 +29,8 @@ func portFromEnv() int {
 	return port
 }
 
-// runWriter creates hosts with four writers, and prints the name of each when it
-// is acknowledged, until it is killed.
-func runWriter() {
+// runWriter writes into a store with a server of its own until it is killed.
+func runWriter(kind Kind, write func(ctx context.Context, s *Store)) {
 	ctx := context.Background()
 	server, err := natsd.Start(ctx, natsd.Options{DataDir: os.Getenv("GLOWPLUG_TEST_DIR")})
 	if err != nil {
@@ -45,13 +44,18 @@ func runWriter() {
 	if err != nil {
 		panic(err)
 	}
-	s := New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server})
+	s := New(kind, Options{Exclusive: true, Ledger: server})
 	go s.Run(ctx, js)
 	for s.connection.ReadinessCheck() != nil {
 		time.Sleep(time.Millisecond)
 	}
-	base, _ := strconv.Atoi(os.Getenv("GLOWPLUG_TEST_BASE"))
 	fmt.Println("ready")
+	write(ctx, s)
+}
+
+// createHostsAlways creates hosts with four writers, and prints the name of each when it is acknowledged.
+func createHostsAlways(ctx context.Context, s *Store) {
+	base, _ := strconv.Atoi(os.Getenv("GLOWPLUG_TEST_BASE"))
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -76,7 +80,11 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	acked := map[string]bool{}
 	for round := range rounds {
-		killedWriter(t, dir, round*1_000_000, length, acked)
+		for _, line := range killedWriter(t, "writer", dir, round*1_000_000, length) {
+			if strings.HasPrefix(line, "host-") {
+				acked[line] = true
+			}
+		}
 		server := startEmbedded(t, dir)
 		s := New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server})
 		stop := run(t, s, connect(t, server))
@@ -104,10 +112,11 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func killedWriter(t *testing.T, dir string, base int, length time.Duration, acked map[string]bool) {
+// killedWriter lets a writer write for some time, kills it, and returns the lines that it has printed.
+func killedWriter(t *testing.T, role, dir string, base int, length time.Duration) (printed []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"=writer", "GLOWPLUG_TEST_DIR="+dir, "GLOWPLUG_TEST_BASE="+
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, "GLOWPLUG_TEST_DIR="+dir, "GLOWPLUG_TEST_BASE="+
 		strconv.Itoa(base))
 	out, err := os.Create(filepath.Join(t.TempDir(), "acked"))
 	if err != nil {
@@ -120,7 +129,7 @@ func killedWriter(t *testing.T, dir string, base int, length time.Duration, acke
 	}
 	testkit.Until(t, "the writer writes", func() bool {
 		info, err := os.Stat(out.Name())
-		return err == nil && info.Size() > 100
+		return err == nil && info.Size() > 20
 	})
 	time.Sleep(length)
 	cmd.Process.Kill()
@@ -131,8 +140,7 @@ func killedWriter(t *testing.T, dir string, base int, length time.Duration, acke
 	}
 	defer lines.Close()
 	for scan := bufio.NewScanner(lines); scan.Scan(); {
-		if name := scan.Text(); strings.HasPrefix(name, "host-") {
-			acked[name] = true
-		}
+		printed = append(printed, scan.Text())
 	}
+	return printed
 }
