@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks and writes docs/internals/benchmarks.md. Takes about ten minutes.
+# Runs the benchmarks and writes docs/internals/benchmarks.md. Takes well over twenty minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages="wrk nginx-light libiscsi-bin tgt xorriso"

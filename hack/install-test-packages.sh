@@ -5,7 +5,7 @@ set -euo pipefail
 packages="nginx-light socat iproute2 libblkid-dev gcc libc6-dev curl jq"
 # For boots of emulated machines: QEMU with iPXE and UEFI, a DHCP server, a kernel,
 # and what makes an ISO image of it.
-packages="$packages qemu-system-x86 ipxe-qemu ovmf dnsmasq-base linux-image-cloud-amd64 kmod busybox-static
+packages="$packages qemu-system-x86 ipxe-qemu ipxe ovmf shim-signed grub-efi-amd64-signed dnsmasq-base linux-image-cloud-amd64 kmod busybox-static
   ignition dracut-core dracut-network isc-dhcp-client iputils-arping tcpdump grub-common grub-pc-bin grub-efi-amd64-bin xorriso mtools"
 # For ISO images as other tools make and read them, and for iSCSI clients.
 packages="$packages dosfstools isolinux syslinux-common syslinux-utils genisoimage isomd5sum libiscsi-bin qemu-utils qemu-block-extra"

@@ -25,6 +25,13 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.BareMetalHostList{}.OpenAPIModelName():                        schema_glowplug_api_v1_BareMetalHostList(ref),
 		v1.BareMetalHostSpec{}.OpenAPIModelName():                        schema_glowplug_api_v1_BareMetalHostSpec(ref),
 		v1.BareMetalHostStatus{}.OpenAPIModelName():                      schema_glowplug_api_v1_BareMetalHostStatus(ref),
+		v1.Boot{}.OpenAPIModelName():                                     schema_glowplug_api_v1_Boot(ref),
+		v1.BootConfig{}.OpenAPIModelName():                               schema_glowplug_api_v1_BootConfig(ref),
+		v1.BootFacts{}.OpenAPIModelName():                                schema_glowplug_api_v1_BootFacts(ref),
+		v1.BootImage{}.OpenAPIModelName():                                schema_glowplug_api_v1_BootImage(ref),
+		v1.BootList{}.OpenAPIModelName():                                 schema_glowplug_api_v1_BootList(ref),
+		v1.BootMatch{}.OpenAPIModelName():                                schema_glowplug_api_v1_BootMatch(ref),
+		v1.BootStep{}.OpenAPIModelName():                                 schema_glowplug_api_v1_BootStep(ref),
 		v1.CHAP{}.OpenAPIModelName():                                     schema_glowplug_api_v1_CHAP(ref),
 		v1.ConfigMap{}.OpenAPIModelName():                                schema_glowplug_api_v1_ConfigMap(ref),
 		v1.ConfigMapList{}.OpenAPIModelName():                            schema_glowplug_api_v1_ConfigMapList(ref),
@@ -41,6 +48,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.HardwarePartition{}.OpenAPIModelName():                        schema_glowplug_api_v1_HardwarePartition(ref),
 		v1.HardwareSystemVendor{}.OpenAPIModelName():                     schema_glowplug_api_v1_HardwareSystemVendor(ref),
 		v1.HostFailure{}.OpenAPIModelName():                              schema_glowplug_api_v1_HostFailure(ref),
+		v1.HostPXE{}.OpenAPIModelName():                                  schema_glowplug_api_v1_HostPXE(ref),
 		v1.ISCSICdrom{}.OpenAPIModelName():                               schema_glowplug_api_v1_ISCSICdrom(ref),
 		v1.ISCSICdromList{}.OpenAPIModelName():                           schema_glowplug_api_v1_ISCSICdromList(ref),
 		v1.ISCSICdromSpec{}.OpenAPIModelName():                           schema_glowplug_api_v1_ISCSICdromSpec(ref),
@@ -53,6 +61,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.ImageFile{}.OpenAPIModelName():                                schema_glowplug_api_v1_ImageFile(ref),
 		v1.LayerReference{}.OpenAPIModelName():                           schema_glowplug_api_v1_LayerReference(ref),
 		v1.LayerStatus{}.OpenAPIModelName():                              schema_glowplug_api_v1_LayerStatus(ref),
+		v1.MachineState{}.OpenAPIModelName():                             schema_glowplug_api_v1_MachineState(ref),
 		v1.NIC{}.OpenAPIModelName():                                      schema_glowplug_api_v1_NIC(ref),
 		v1.Namespace{}.OpenAPIModelName():                                schema_glowplug_api_v1_Namespace(ref),
 		v1.NamespaceList{}.OpenAPIModelName():                            schema_glowplug_api_v1_NamespaceList(ref),
@@ -62,6 +71,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.Provisioning{}.OpenAPIModelName():                             schema_glowplug_api_v1_Provisioning(ref),
 		v1.ProvisioningStatus{}.OpenAPIModelName():                       schema_glowplug_api_v1_ProvisioningStatus(ref),
 		v1.RenderedHosts{}.OpenAPIModelName():                            schema_glowplug_api_v1_RenderedHosts(ref),
+		v1.RootDeviceHints{}.OpenAPIModelName():                          schema_glowplug_api_v1_RootDeviceHints(ref),
 		v1.Secret{}.OpenAPIModelName():                                   schema_glowplug_api_v1_Secret(ref),
 		v1.SecretList{}.OpenAPIModelName():                               schema_glowplug_api_v1_SecretList(ref),
 		v1.ServableVersions{}.OpenAPIModelName():                         schema_glowplug_api_v1_ServableVersions(ref),
@@ -252,7 +262,7 @@ func schema_glowplug_api_v1_BareMetalHost(ref common.ReferenceCallback) common.O
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the last observed state of the machine. The server writes it; an administrator can set all of it but conditions and bootRecord through the subresource.",
+							Description: "status is the last observed state of the machine. The server writes it; an administrator can set all of it but conditions through the subresource.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.BareMetalHostStatus{}.OpenAPIModelName()),
 						},
@@ -441,6 +451,18 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							Format:      "",
 						},
 					},
+					"rootDeviceHints": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rootDeviceHints name the disk on which the machine installs the system of a CoreOS live image. Its config is then for the installed system.",
+							Ref:         ref(v1.RootDeviceHints{}.OpenAPIModelName()),
+						},
+					},
+					"pxe": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pxe is how the firmware of the machine is answered, if the server runs with --pxe-interface.",
+							Ref:         ref(v1.HostPXE{}.OpenAPIModelName()),
+						},
+					},
 					"bmc": {
 						SchemaProps: spec.SchemaProps{
 							Description: "bmc is the management controller of the machine.",
@@ -457,7 +479,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 			},
 		},
 		Dependencies: []string{
-			v1.BMC{}.OpenAPIModelName(), v1.NIC{}.OpenAPIModelName(), v1.Provisioning{}.OpenAPIModelName()},
+			v1.BMC{}.OpenAPIModelName(), v1.HostPXE{}.OpenAPIModelName(), v1.NIC{}.OpenAPIModelName(), v1.Provisioning{}.OpenAPIModelName(), v1.RootDeviceHints{}.OpenAPIModelName()},
 	}
 }
 
@@ -527,13 +549,6 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 							Ref:         ref(v1.ProvisioningStatus{}.OpenAPIModelName()),
 						},
 					},
-					"bootRecord": {
-						SchemaProps: spec.SchemaProps{
-							Description: "bootRecord is the position in the boot log of the newest record that this status includes, so that the server never applies a record twice.",
-							Type:        []string{"integer"},
-							Format:      "int64",
-						},
-					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
 							Description: "lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or a report that it is done. A script that only shows an error counts. It follows within seconds.",
@@ -578,6 +593,403 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 		},
 		Dependencies: []string{
 			v1.HardwareDetails{}.OpenAPIModelName(), v1.ProvisioningStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_Boot(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Boot is one boot of a machine: what the machine said of itself, what it was given and why, and how far it came. The server writes it, and clients may only read it. Its name is that of the host and the number of the boot: node-1.7. The newest boot of a host decides what the machine boots next.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"host": {
+						SchemaProps: spec.SchemaProps{
+							Description: "host is the BareMetalHost, which is in the same namespace. It is empty for an unknown machine, whose newest boot is in the namespace default, with the name unknown_MACHINE.NUMBER.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hostUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hostUID is the UID of the host: another host of the same name may have had earlier boots.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"number": {
+						SchemaProps: spec.SchemaProps{
+							Description: "number counts the boots of the hosts of that name. 0 is the state of a machine before its first boot.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"outcome": {
+						SchemaProps: spec.SchemaProps{
+							Description: "outcome is Booting, Provisioning, Provisioned, LocalBoot, Failed or Abandoned; \"\" before the first boot.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason says why the boot failed, or why the machine boots its disk.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"begun": {
+						SchemaProps: spec.SchemaProps{
+							Description: "begun is the time of the first step.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"ended": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ended is the time at which the machine was provisioned, failed, or was given its disk to boot, or at which the next boot began.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"client": {
+						SchemaProps: spec.SchemaProps{
+							Description: "client is the address that the machine asked from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"userAgent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "userAgent is the User-Agent of the request for the config.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"facts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "facts are what the machine claimed, and what its config was matched with.",
+							Ref:         ref(v1.BootFacts{}.OpenAPIModelName()),
+						},
+					},
+					"match": {
+						SchemaProps: spec.SchemaProps{
+							Description: "match says why the machine received its config.",
+							Ref:         ref(v1.BootMatch{}.OpenAPIModelName()),
+						},
+					},
+					"config": {
+						SchemaProps: spec.SchemaProps{
+							Description: "config is the config that the machine received last.",
+							Ref:         ref(v1.BootConfig{}.OpenAPIModelName()),
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "image is the image in the script of the machine.",
+							Ref:         ref(v1.BootImage{}.OpenAPIModelName()),
+						},
+					},
+					"kernelArguments": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kernelArguments are those that the machine was sent.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"script": {
+						SchemaProps: spec.SchemaProps{
+							Description: "script is the hash of the script that the machine received, with marks for the token of the boot, and for the names and passwords of a login.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "steps have the times at which the boot first reached them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.BootStep{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"machine": {
+						SchemaProps: spec.SchemaProps{
+							Description: "machine is the state of the machine, which decides its next boot.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.MachineState{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"metadata"},
+			},
+		},
+		Dependencies: []string{
+			v1.BootConfig{}.OpenAPIModelName(), v1.BootFacts{}.OpenAPIModelName(), v1.BootImage{}.OpenAPIModelName(), v1.BootMatch{}.OpenAPIModelName(), v1.BootStep{}.OpenAPIModelName(), v1.MachineState{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_BootConfig(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BootConfig is a config that a machine received.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the IgnitionConfig, as namespace/name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"generation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "generation is that of the object.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"hash": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hash is that of the bytes that the machine received, with placeholders for the values of Secrets.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is the Ignition version of the bytes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_BootFacts(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BootFacts are what identifies a machine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"foundBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "foundBy is the fact that identifies the host: mac, ip, uuid, hostname, address or neighbor.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"claimed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "claimed are the facts that the machine said of itself.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"believed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "believed are the facts that the config was matched with.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_BootImage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BootImage is an image that a machine boots.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the ISCSICdrom, as namespace/name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"release": {
+						SchemaProps: spec.SchemaProps{
+							Description: "release is the version of the operating system.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "digest is the SHA-256 of the image.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_BootList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BootList is a list of Boots.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Boot{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"metadata", "items"},
+			},
+		},
+		Dependencies: []string{
+			v1.Boot{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_BootMatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BootMatch says why a machine received its config.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"tier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tier is the rule that chose the config, as mac or default.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is a sentence about it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_BootStep(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BootStep is a step of a boot.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is Script, TargetLogin, Kernel, Initrd, Rootfs, Config, Hardware or BootComplete.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "time is the time at which the boot first reached the step.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name", "time"},
+			},
+		},
+		Dependencies: []string{
+			metav1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 
@@ -1539,6 +1951,33 @@ func schema_glowplug_api_v1_HostFailure(ref common.ReferenceCallback) common.Ope
 					},
 				},
 				Required: []string{"host", "message"},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_HostPXE(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostPXE is how the firmware of a machine is answered that boots from the network.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"loader": {
+						SchemaProps: spec.SchemaProps{
+							Description: "loader is the boot loader that the firmware is given, as glowplug boot-loaders lists it, such as ipxe.efi for a machine whose own network driver fails. The default is iPXE for its firmware.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"style": {
+						SchemaProps: spec.SchemaProps{
+							Description: "style is \"direct\" (default), by which the offer names the loader, or \"server\", by which the firmware asks for it at port 4011. Some firmware needs the latter.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -2593,6 +3032,64 @@ func schema_glowplug_api_v1_LayerStatus(ref common.ReferenceCallback) common.Ope
 	}
 }
 
+func schema_glowplug_api_v1_MachineState(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MachineState is the part of a boot that decides the next one.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state is Available, Booting, Provisioning, Provisioned or Error.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bootCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bootCount counts the boots of this host.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"rearmed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rearmed is the value of the annotation glowplug.dev/rearm that has taken effect last.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"lastBoot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastBoot is the time at which the last boot began, lastScript that of the last script, and lastSeen that of the last step.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"lastScript": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"lastSeen": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"provisioning": {
+						SchemaProps: spec.SchemaProps{
+							Description: "provisioning is the use of the time in which the machine receives its config.",
+							Ref:         ref(v1.ProvisioningStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.ProvisioningStatus{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
+	}
+}
+
 func schema_glowplug_api_v1_NIC(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3018,6 +3515,89 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 		},
 		Dependencies: []string{
 			v1.HostFailure{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_RootDeviceHints(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RootDeviceHints name the disk on which a host installs a system, as in Metal3. The installer finds it by a kernel argument, which can carry a path alone: of the hints of Metal3, deviceName, wwn and wwnWithExtension are allowed, and one of them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"deviceName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deviceName is the path of the disk, as /dev/sda or /dev/disk/by-path/pci-0000:01:00.0-nvme-1.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"wwn": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wwn is the World Wide Name of the disk, as 0x5000c500a1b2c3d4, or of an NVMe disk as eui.0025385b71b00001. A disk that has one with an extension is found by that alone.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"wwnWithExtension": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wwnWithExtension is the World Wide Name of a disk with its vendor's extension.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hctl": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hctl is refused: a kernel argument cannot carry it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"model": {
+						SchemaProps: spec.SchemaProps{
+							Description: "model is refused: a kernel argument cannot carry it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"vendor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "vendor is refused: a kernel argument cannot carry it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"serialNumber": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serialNumber is refused: the path of a disk has it only together with the name of the bus and the model.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"minSizeGigabytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minSizeGigabytes is refused: a kernel argument cannot carry it.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"wwnVendorExtension": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wwnVendorExtension is refused: a kernel argument cannot carry it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rotational": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rotational is refused: a kernel argument cannot carry it.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

@@ -12,6 +12,12 @@ const (
 	BootForever = "forever"
 )
 
+// Values of HostPXE.Style.
+const (
+	PXEStyleDirect = "direct"
+	PXEStyleServer = "server"
+)
+
 // AnnotationRearm on a BareMetalHost makes a machine with bootMode "once" boot its image
 // one more time. Each new value, such as the current time, takes effect once.
 const AnnotationRearm = "glowplug.dev/rearm"
@@ -43,7 +49,7 @@ type BareMetalHost struct {
 	// +optional
 	Spec BareMetalHostSpec `json:"spec,omitempty"`
 	// status is the last observed state of the machine. The server writes it; an administrator
-	// can set all of it but conditions and bootRecord through the subresource.
+	// can set all of it but conditions through the subresource.
 	// +optional
 	Status BareMetalHostStatus `json:"status,omitempty"`
 }
@@ -94,12 +100,31 @@ type BareMetalHostSpec struct {
 	// that boots the image. A machine that boots its disk does not receive it.
 	// +optional
 	IPXE string `json:"ipxe,omitempty"`
+	// rootDeviceHints name the disk on which the machine installs the system of a CoreOS live image. Its config is
+	// then for the installed system.
+	// +optional
+	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+	// pxe is how the firmware of the machine is answered, if the server runs with --pxe-interface.
+	// +optional
+	PXE *HostPXE `json:"pxe,omitempty"`
 	// bmc is the management controller of the machine.
 	// +optional
 	BMC *BMC `json:"bmc,omitempty"`
 	// provisioning limits when and how often the machine receives its config.
 	// +optional
 	Provisioning *Provisioning `json:"provisioning,omitempty"`
+}
+
+// HostPXE is how the firmware of a machine is answered that boots from the network.
+type HostPXE struct {
+	// loader is the boot loader that the firmware is given, as glowplug boot-loaders lists it, such as
+	// ipxe.efi for a machine whose own network driver fails. The default is iPXE for its firmware.
+	// +optional
+	Loader string `json:"loader,omitempty"`
+	// style is "direct" (default), by which the offer names the loader, or "server", by which the
+	// firmware asks for it at port 4011. Some firmware needs the latter.
+	// +optional
+	Style string `json:"style,omitempty"`
 }
 
 // NIC is a network card.
@@ -169,10 +194,6 @@ type BareMetalHostStatus struct {
 	// spec.provisioning or its namespace limits it.
 	// +optional
 	Provisioning *ProvisioningStatus `json:"provisioning,omitempty"`
-	// bootRecord is the position in the boot log of the newest record that this status
-	// includes, so that the server never applies a record twice.
-	// +optional
-	BootRecord int64 `json:"bootRecord,omitempty"`
 	// lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or
 	// a report that it is done. A script that only shows an error counts. It follows within seconds.
 	// +optional

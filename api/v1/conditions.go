@@ -32,6 +32,8 @@ const (
 	// ConditionDataPreserved is False while Ignition would destroy data on the known disks of this
 	// host. It is no part of Ready: that may be intended.
 	ConditionDataPreserved = "DataPreserved"
+	// ConditionBootProgressing is False while the boot of the machine takes no further step.
+	ConditionBootProgressing = "BootProgressing"
 )
 
 // SetReady sets the condition Ready of an object with a phase. isFinal is true where a phase

@@ -351,9 +351,10 @@ func (s *ISCSICdromSpec) WantsDefaultKernelArgs() bool {
 
 // MergeKernelArgs returns kernel arguments, such as those of an image, followed by more
 // special ones, such as those of a host. An argument whose name the special ones have as
-// well is left out.
+// well is left out, and with a config for the system that is installed that for the live one.
 func MergeKernelArgs(general, special []string) []string {
 	named := kernelArgNames(special)
+	named["ignition.config.url"] = named["ignition.config.url"] || named["coreos.inst.ignition_url"]
 	merged := slices.DeleteFunc(slices.Clone(general), func(arg string) bool { return named[kernelArgName(arg)] })
 	return append(merged, special...)
 }

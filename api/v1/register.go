@@ -25,6 +25,7 @@ func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 	scheme.AddKnownTypes(gv,
 		&IgnitionConfig{}, &IgnitionConfigList{},
 		&BareMetalHost{}, &BareMetalHostList{},
+		&Boot{}, &BootList{},
 		&ISCSICdrom{}, &ISCSICdromList{},
 		&StreamRelease{}, &StreamReleaseList{},
 		&ConfigMap{}, &ConfigMapList{},

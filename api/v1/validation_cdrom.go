@@ -43,6 +43,8 @@ func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
 		parsedEach(path.Child("allowedInitiators"), spec.AllowedInitiators, iscsiName),
 		emptyOrOneOf(path.Child("transport"), spec.Transport, TransportISCSI, TransportHTTP),
 		emptyOrOneOf(path.Child("access"), spec.Access, AccessAny, AccessHosts),
+		parsed(annotationPath(AnnotationStepTimeout), cdrom.Annotations[AnnotationStepTimeout], parseStepTimeout),
+		parsed(annotationPath(AnnotationInstallDevice), cdrom.Annotations[AnnotationInstallDevice], parseDevice),
 	)
 }
 

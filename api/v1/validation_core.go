@@ -91,6 +91,7 @@ func ValidateNamespace(namespace *Namespace) field.ErrorList {
 		emptyOrOneOf(annotationPath(AnnotationIsolated), annotations[AnnotationIsolated], "true", "false"),
 		parsed(annotationPath(AnnotationWindow), annotations[AnnotationWindow], parseWindow),
 		parsed(annotationPath(AnnotationMaxFetches), annotations[AnnotationMaxFetches], parseFetches),
+		parsed(annotationPath(AnnotationInstallDevice), annotations[AnnotationInstallDevice], parseDevice),
 		emptyOrOneOf(annotationPath(AnnotationToken), annotations[AnnotationToken], "true", "false"),
 	)
 }

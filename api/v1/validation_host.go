@@ -3,7 +3,10 @@ package v1
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +23,7 @@ const maxRearmBytes = 128
 // is not an error: it leads to a warning.
 func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 	path, spec := field.NewPath("spec"), &host.Spec
+	pxe := cmp.Or(spec.PXE, &HostPXE{})
 	bmc := cmp.Or(spec.BMC, &BMC{})
 	return slices.Concat(
 		validateMeta(&host.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
@@ -35,11 +39,25 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 		parsedEach(path.Child("kernelArgs"), spec.KernelArgs, kernelArg),
 		parsedSecret(path.Child("ipxe"), spec.IPXE, ipxe.ParseTemplate),
 		tooLong(annotationPath(AnnotationRearm), host.Annotations[AnnotationRearm], maxRearmBytes),
+		validateRootDevice(path.Child("rootDeviceHints"), spec.RootDeviceHints, spec.BootMode),
+		parsed(path.Child("pxe", "loader"), pxe.Loader, loaderName),
+		emptyOrOneOf(path.Child("pxe", "style"), pxe.Style, PXEStyleDirect, PXEStyleServer),
 		parsed(path.Child("bmc", "address"), bmc.Address, scriptSafe),
 		parsed(path.Child("bmc", "username"), bmc.Username, scriptSafe),
 		validateSecretName(path.Child("bmc", "credentialsName"), bmc.CredentialsName, bmc.Username+bmc.Password),
 		validateProvisioning(path.Child("provisioning"), spec),
 	)
+}
+
+// maxLoaderName is the longest name of a loader that fits into a packet.
+const maxLoaderName = 127
+
+func loaderName(s string) (string, error) {
+	unsafe := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }
+	if len(s) > maxLoaderName || strings.ContainsFunc(s, unsafe) || !fs.ValidPath(s) || s == "." {
+		return "", fmt.Errorf("%q is not the name of a boot loader, such as ipxe.efi or arm64/snponly.efi", s)
+	}
+	return s, nil
 }
 
 // errBootMAC is the error of a bootMACAddress that is valid in nics.

@@ -31,6 +31,41 @@ func (in BareMetalHostStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Boot) OpenAPIModelName() string {
+	return "glowplug.api.v1.Boot"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootConfig) OpenAPIModelName() string {
+	return "glowplug.api.v1.BootConfig"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootFacts) OpenAPIModelName() string {
+	return "glowplug.api.v1.BootFacts"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootImage) OpenAPIModelName() string {
+	return "glowplug.api.v1.BootImage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootList) OpenAPIModelName() string {
+	return "glowplug.api.v1.BootList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootMatch) OpenAPIModelName() string {
+	return "glowplug.api.v1.BootMatch"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootStep) OpenAPIModelName() string {
+	return "glowplug.api.v1.BootStep"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in CHAP) OpenAPIModelName() string {
 	return "glowplug.api.v1.CHAP"
 }
@@ -116,6 +151,11 @@ func (in HostFailure) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostPXE) OpenAPIModelName() string {
+	return "glowplug.api.v1.HostPXE"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ISCSICdrom) OpenAPIModelName() string {
 	return "glowplug.api.v1.ISCSICdrom"
 }
@@ -176,6 +216,11 @@ func (in LayerStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MachineState) OpenAPIModelName() string {
+	return "glowplug.api.v1.MachineState"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NIC) OpenAPIModelName() string {
 	return "glowplug.api.v1.NIC"
 }
@@ -223,6 +268,11 @@ func (in ProvisioningStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RenderedHosts) OpenAPIModelName() string {
 	return "glowplug.api.v1.RenderedHosts"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RootDeviceHints) OpenAPIModelName() string {
+	return "glowplug.api.v1.RootDeviceHints"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

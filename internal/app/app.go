@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -40,6 +41,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
 	"glowplug/internal/keyfile"
+	"glowplug/internal/loader"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/api"
@@ -47,10 +49,11 @@ import (
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/portal"
+	"glowplug/internal/serve/pxe"
 	"glowplug/internal/serve/sources"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/policy"
-	"glowplug/internal/store/progress"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
@@ -88,7 +91,8 @@ type App struct {
 	secrets    *secrets.Secrets
 	tokens     *tokens.Tokens
 	bootTokens *boottoken.Key
-	progress   *progress.Tracker
+	alarm      *host.Alarm
+	tracker    *boots.Tracker
 	statuses   *host.StatusWriter
 	events     *events.Recorder
 	unknown    *unknown.Recorder
@@ -114,6 +118,8 @@ type App struct {
 	own          *client.Client // of the API, without the listeners
 	artifacts    *os.Root       // --streams-dir; nil without it
 	assets       *os.Root       // --assets-dir; nil without it
+	loaders      *loader.Set    // nil without --pxe-interface
+	networks     []*pxe.Server  // one for each --pxe-interface
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
 	portalListener net.Listener
@@ -134,7 +140,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	b.openLog(stderr)
 	for _, open := range []func() error{
 		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openListeners, b.openImages,
-		b.openDecider, b.openPortal, b.openFolders,
+		b.openDecider, b.openPortal, b.openFolders, func() error { return openNetworks(b) },
 		b.serveAPI, b.openPublisher, b.serveBoots,
 	} {
 		if err := open(); err != nil {
@@ -181,19 +187,31 @@ func (a builder) openStore(ctx context.Context) error {
 	}
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
-	a.progress = progress.New(progress.Options{Events: a.events, Host: find, Logger: a.log})
+	a.tracker = boots.New(boots.Options{
+		Events: a.events, Stored: func(host model.Ref) *v1.Boot { return storedBoot(a.App, host) },
+		Exclusive: s.Store.NATSURL == "", Metrics: boots.NewMetrics(a.metrics), Logger: a.log,
+	})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
-		Progress: a.progress, Inventory: a.inventory, Host: find, Events: a.events, Metrics: a.controllers, Logger: a.log,
+		Boots: a.tracker, Inventory: a.inventory, Host: find, Events: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	a.unknown = unknown.New(unknown.Options{
 		Inventory: a.inventory, IsHost: isHost(a.inventory), Logger: a.log, Registerer: a.metrics, Metrics: a.controllers,
+		Dropped: func(name string) { a.tracker.Forget(model.Stranger(name)) },
 	})
-	registerPending(a.metrics, a.progress, a.statuses, a.events)
+	a.alarm = host.NewAlarm(host.AlarmOptions{
+		Boots: a.tracker, Inventory: a.inventory, Statuses: a.statuses, Timeout: s.History.BootStepTimeout,
+		Keep: s.keepBoots.Age, IsListed: a.unknown.Has, Ready: a.ready,
+		Registerer: a.metrics,
+	})
+	registerPending(a.metrics, a.tracker, a.statuses, a.events)
 	a.streams = streams.NewLibrary(a.log)
 	a.policy = policy.New(a.log)
 	a.secrets = secrets.New(a.log)
 	a.backend, err = backend.Open(ctx, &s.Store, backend.Deps{
-		Logger: a.log, Registerer: a.metrics, MemoryLimit: a.memoryLimit, Booted: a.progress.Apply,
+		Logger: a.log, Registerer: a.metrics, MemoryLimit: a.memoryLimit, KeepBoots: s.keepBoots,
+		TakeFormer: func(ctx context.Context, js jetstream.JetStream) (func(context.Context) error, error) {
+			return a.tracker.TakeFormer(ctx, js, find)
+		},
 	})
 	if err != nil {
 		return err
@@ -208,6 +226,17 @@ func (a builder) openStore(ctx context.Context) error {
 	return nil
 }
 
+// storedBoot returns the stored boot of a host; nil: there is none.
+func storedBoot(a *App, host model.Ref) *v1.Boot {
+	boot := new(v1.Boot)
+	err := a.backend.Stores[kinds.Boots].Get(context.Background(), "/"+kinds.Boots+"/"+host.String(),
+		storage.GetOptions{ResourceVersion: "0"}, boot)
+	if err != nil {
+		return nil
+	}
+	return boot
+}
+
 // openDecider makes the decision about machines, and the controllers that use it.
 func (a builder) openDecider() error {
 	a.rendered = rendering.New(rendering.Options{
@@ -219,7 +248,7 @@ func (a builder) openDecider() error {
 		Policy: decide.Policy{
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors,
 		},
-		Progress: a.progress, Images: a.images, Renderer: a.rendered,
+		Progress: a.tracker, Images: a.images, Renderer: a.rendered,
 		Lost:   a.backend,
 		Tokens: a.bootTokens,
 	})
@@ -244,6 +273,7 @@ func (a builder) openDecider() error {
 func (a *App) observers() map[string][]kvstore.Observer {
 	observers := map[string][]kvstore.Observer{
 		kinds.BareMetalHosts:  {a.inventory.Hosts()},
+		kinds.Boots:           {a.tracker.Observer()},
 		kinds.IgnitionConfigs: {a.inventory.Configs()},
 		kinds.ISCSICdroms:     {a.inventory.Images()},
 		kinds.Namespaces:      {a.inventory.Namespaces()},
@@ -269,6 +299,7 @@ func (a builder) serveAPI() error {
 	for resource, store := range a.backend.Stores {
 		stores[resource] = store
 	}
+	stores[kinds.Boots] = boots.NewStorage(a.backend.Stores[kinds.Boots], a.backend.History)
 	cas, err := a.clientCAs(a.settings.Access.ClientCAFile)
 	if err != nil {
 		return err
@@ -287,6 +318,9 @@ func (a builder) serveAPI() error {
 		Render:      renderer.Render,
 		Templates:   a.rendered,
 		HostStatus:  a.checker,
+
+		BootContent:  a.backend.History.Content.Get,
+		SetHostState: a.tracker.SetStatus,
 		HostWarnings: func(view model.View, host, old *v1.BareMetalHost) []string {
 			return append(a.checker.HostWarnings(view, host, old), missingSecret(a.secrets, host)...)
 		},
@@ -338,8 +372,8 @@ func (a builder) serveAPI() error {
 
 func (a builder) serveBoots() error {
 	a.boots = machine.New(machine.Options{
-		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events, a.unknown}, Boot: a.bootPath(),
-		Sources: a.sources, HTTPS: configsOverHTTPS(a.App),
+		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.tracker, a.events, a.unknown}, Boot: a.bootPath(),
+		Keep: a.backend.History.Content.Keep, Sources: a.sources, HTTPS: configsOverHTTPS(a.App),
 		Streams: a.servedStreams(), Assets: a.assets, Ready: a.ready,
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Audit: auditOfBoots(a.App), Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
@@ -352,7 +386,7 @@ func (a *App) Metrics() *prometheus.Registry { return a.metrics }
 
 // notes records the requests of machines.
 type notes struct {
-	*progress.Tracker
+	*boots.Tracker
 	*events.Recorder
 	strangers
 }

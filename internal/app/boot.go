@@ -57,7 +57,7 @@ func (a builder) openPortal() (err error) {
 		a.targets, err = portal.New(portal.Options{
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.Limits.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
-			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Ready: a.ready,
+			Journal: notes{a.tracker, a.events, a.unknown}, Audit: auditOfLogins(a.App), Ready: a.ready,
 			Image: func(ref model.Ref) *model.Image {
 				view := a.inventory.View()
 				return view.Image(ref)
@@ -88,10 +88,11 @@ func (a builder) portalAddress() string {
 func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
-		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events, a.unknown}},
+		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.tracker, a.events, a.unknown}},
 		Inspections: inspections{host.NewInspections(a.backend.Stores[kinds.BareMetalHosts])},
 		CHAP:        a.secrets.CHAP, Tokens: a.bootTokens,
-		Unknown: s.Boot.UnknownHosts, URL: s.Boot.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
+		Loaders: a.loaders, Unknown: s.Boot.UnknownHosts, URL: s.Boot.HTTPURL, Portal: s.portalHost,
+		PortalPort: a.portalPort(),
 	}
 }
 

@@ -113,6 +113,12 @@ func (s *settings) checkLimits() error {
 	return nil
 }
 
+// checkHistory parses the limits of the history of boots.
+func (s *settings) checkHistory() (err error) {
+	s.keepBoots, err = s.History.limits()
+	return err
+}
+
 // checkBoot parses the options of the boot path.
 func (s *settings) checkBoot() (err error) {
 	if err := checkAddress("iscsi-listen", s.Boot.ISCSIListen); err != nil {

@@ -38,6 +38,9 @@ func (a greeter) greet(ctx context.Context) {
 	if a.portalListener != nil {
 		row("iscsi", reachable("iscsi", a.portalListener.Addr()))
 	}
+	for _, name := range a.settings.PXE.Interfaces {
+		row("pxe", name+": "+given(a.loaders))
+	}
 	row("store", a.backend.Where())
 	example := ""
 	if len(a.settings.Manifests) > 0 {

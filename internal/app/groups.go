@@ -1,10 +1,18 @@
 package app
 
 import (
+	"strings"
+	"time"
+
+	prometheus "github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/option"
+	"glowplug/internal/serve/pxe"
+	"glowplug/internal/store/boots"
 )
 
 // Listeners are the addresses that are served, and the certificate of HTTPS.
@@ -100,6 +108,26 @@ func (o *Boot) addFlags(fs *pflag.FlagSet) {
 			"image with spec.default)")
 }
 
+// PXE is what the firmware of machines is answered that boot from the network.
+type PXE struct {
+	Interfaces []string
+	Hosts      string
+	Loaders    string
+	Advertise  bool
+}
+
+func (o *PXE) addFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.Interfaces, "pxe-interface", nil, "network interface, as eth1, where machines that boot from the "+
+		"network are given iPXE, beside the DHCP server that gives them addresses (repeatable; default: none; it needs UDP "+
+		"ports 67, 69 and 4011)")
+	fs.StringVar(&o.Hosts, "pxe-hosts", pxe.HostsAll, "machines that are answered there: all, or known (hosts alone)")
+	fs.BoolVar(&o.Advertise, "pxe-ra", false, "answer the IPv6 router solicitations of the machines that are given a boot "+
+		"file there, as a router that is none: on a network without router advertisements iPXE waits 16 s for one, each time "+
+		"it starts (it needs CAP_NET_RAW)")
+	fs.StringVar(&o.Loaders, "boot-loaders", "", "folder of boot loaders (default: those of the packages of Debian and "+
+		"Fedora; glowplug boot-loaders lists them)")
+}
+
 // Images are the files that machines read, and the streams of CoreOS.
 type Images struct {
 	ISODir          string
@@ -129,6 +157,46 @@ func (o *Images) addFlags(fs *pflag.FlagSet) {
 		"folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
 	fs.StringVar(&o.AssetsDir, "assets-dir", "", "folder of files that every machine may read, served under /assets/")
 }
+
+// History says how long boots are kept, and when one is stuck.
+type History struct {
+	KeepBoots        string // a duration of Prometheus, as 90d
+	KeepBootsBytes   string // a quantity
+	KeepBootsPerHost int64
+	BootStepTimeout  time.Duration
+}
+
+func (o *History) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.KeepBoots, "keep-boots", "90d", "how long the earlier boots of hosts are kept, as 12h, 90d or 1y; "+
+		"the newest boot of a host is kept as long as the host")
+	fs.StringVar(&o.KeepBootsBytes, "keep-boots-bytes", "2GiB", "room that earlier boots may take: the oldest are removed")
+	fs.DurationVar(&o.BootStepTimeout, "boot-step-timeout", 30*time.Minute, "time without a further step after which a boot "+
+		"is stuck (the condition BootProgressing of its host); the annotation "+v1.AnnotationStepTimeout+" of an image "+
+		"overrides it")
+	fs.Int64Var(&o.KeepBootsPerHost, "keep-boots-per-host", 200, "earlier boots of one host that are kept")
+}
+
+// limits returns the limits of the history.
+func (o *History) limits() (l boots.Limits, err error) {
+	age, err := prometheus.ParseDuration(o.KeepBoots)
+	if err != nil || age <= 0 {
+		return l, option.Bad("keep-boots", "%q is not a duration such as 12h, 90d or 1y", o.KeepBoots)
+	}
+	size, err := resource.ParseQuantity(strings.TrimSuffix(o.KeepBootsBytes, "B"))
+	if err != nil || size.Value() < minHistory {
+		return l, option.Bad("keep-boots-bytes", "%q is not a size such as 2GiB, or is less than 1MiB", o.KeepBootsBytes)
+	}
+	if o.BootStepTimeout < v1.MinStepTimeout {
+		return l, option.Bad("boot-step-timeout", "must be at least %s", v1.MinStepTimeout)
+	}
+	if o.KeepBootsPerHost < 1 {
+		return l, option.Bad("keep-boots-per-host", "must be at least 1")
+	}
+	return boots.Limits{Age: time.Duration(age), Bytes: size.Value(), PerHost: o.KeepBootsPerHost}, nil
+}
+
+// minHistory is the least --keep-boots-bytes.
+const minHistory = 1 << 20
 
 // Limits bound what one source, and all together, may take of the listeners.
 type Limits struct {

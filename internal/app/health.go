@@ -15,7 +15,7 @@ func (a *App) checks() []healthz.HealthChecker {
 	if a.sharing != nil {
 		checks = append(checks, healthz.NamedCheck("credentials", func(*http.Request) error { return a.sharing.check() }))
 	}
-	return append(checks, healthz.NamedCheck("manifests", a.applied))
+	return append(checks, healthz.NamedCheck("roles", a.api.HasRoles), healthz.NamedCheck("manifests", a.applied))
 }
 
 // applied returns an error until the manifests have been applied.

@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/domain/model"
-	"glowplug/internal/store/progress"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/version"
 )
@@ -40,17 +40,17 @@ func registerMetrics(r prometheus.Registerer, inv *snapshot.Inventory) {
 
 // registerPending registers the counts of pending writes.
 func registerPending(
-	r prometheus.Registerer, boots *progress.Tracker, statuses *host.StatusWriter, recorder *events.Recorder,
+	r prometheus.Registerer, tracker *boots.Tracker, statuses *host.StatusWriter, recorder *events.Recorder,
 ) {
 	for kind, pending := range map[string]func() int{
-		"record": func() int { records, _ := boots.Pending(); return records },
-		"state":  func() int { _, unwritten := boots.Pending(); return unwritten },
+		"record": func() int { records, _ := tracker.Pending(); return records },
+		"state":  func() int { _, unwritten := tracker.Pending(); return unwritten },
 		"host":   statuses.Pending,
 		"event":  recorder.Pending,
 	} {
 		promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_journal_pending",
-			Help: "Pending writes: record, a state for the boot log; state, one from the boot log for a status; " +
+			Help: "Pending writes: record, the newest boot of a host; state, one from a boot for a status; " +
 				"host, conditions of a host; event.",
 			ConstLabels: prometheus.Labels{"kind": kind},
 		}, func() float64 { return float64(pending()) })

@@ -15,6 +15,8 @@ import (
 	"glowplug/internal/image/download"
 	"glowplug/internal/option"
 	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/pxe"
+	"glowplug/internal/store/boots"
 )
 
 // Options are the options of `glowplug serve`, grouped by concern. Each field is a flag and an environment
@@ -24,8 +26,10 @@ type Options struct {
 	Listeners Listeners
 	Access    Access
 	Boot      Boot
+	PXE       PXE
 	Images    Images
 	Limits    Limits
+	History   History
 	Audit     audit.Options
 	Manifests []string
 	LogLevel  string
@@ -38,8 +42,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Listeners.addFlags(fs)
 	o.Access.addFlags(fs)
 	o.Boot.addFlags(fs)
+	o.PXE.addFlags(fs)
 	o.Images.addFlags(fs)
 	o.Limits.addFlags(fs)
+	o.History.addFlags(fs)
 	addAuditFlags(fs, &o.Audit)
 	fs.StringSliceVar(&o.Manifests, "manifests", nil,
 		"YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
@@ -61,6 +67,7 @@ type settings struct {
 	portalPort              uint16
 	mapNamespace, mapName   string            // of --coreos-configmap
 	aliases                 map[string]string // of --streams-alias: path to stream
+	keepBoots               boots.Limits
 }
 
 var (
@@ -74,7 +81,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.Store.Check, s.checkManifests, s.checkNetworks, s.checkBoot, s.checkStreams,
-		s.checkLimits, func() error { return checkAudit(s) },
+		s.checkLimits, s.checkHistory, func() error { return checkAudit(s) },
 		func() error { return checkHTTPS(s) },
 	} {
 		if err := check(); err != nil {
@@ -89,6 +96,7 @@ var Choices = map[string][]string{
 	"identity-claims": {"verify", "trust", "deny"},
 	"neighbors":       {"auto", "enforce", "off"},
 	"unknown-hosts":   {machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault},
+	"pxe-hosts":       {pxe.HostsAll, pxe.HostsKnown},
 	"metrics":         {metricsOpen, metricsCredential},
 	"audit-log-mode":  {audit.ModeBatch, audit.ModeBlocking, audit.ModeBlockingStrict},
 	"log-format":      {"text", "json"},
@@ -101,6 +109,7 @@ func (s *settings) checkChoices() error {
 		{"identity-claims", s.Access.IdentityClaims},
 		{"neighbors", s.Access.Neighbors},
 		{"unknown-hosts", s.Boot.UnknownHosts},
+		{"pxe-hosts", s.PXE.Hosts},
 		{"metrics", s.Access.Metrics},
 		{"audit-log-mode", s.Audit.Mode},
 		{"log-format", s.LogFormat},

@@ -19,14 +19,14 @@ func (a *App) Run(ctx context.Context) error {
 	defer start(work, a.background()...)()
 	defer a.flush()
 	defer start(work,
-		func(ctx context.Context) { a.progress.Run(ctx, a.backend.BootLog) },
+		func(ctx context.Context) { a.tracker.Run(ctx, a.backend.Stores[kinds.Boots], a.backend.History) },
 		func(ctx context.Context) { a.statuses.Run(ctx, a.backend.Stores[kinds.BareMetalHosts]) },
-		func(ctx context.Context) { a.events.Run(ctx, a.backend.Stores[kinds.Events], a.progress.Storm) },
+		func(ctx context.Context) { a.events.Run(ctx, a.backend.Stores[kinds.Events], a.tracker.Storm) },
 		func(ctx context.Context) {
-			a.unknown.Run(ctx, a.backend.Stores[kinds.UnknownMachines], a.progress.Storm)
+			a.unknown.Run(ctx, a.backend.Stores[kinds.UnknownMachines], a.tracker.Storm)
 		},
 	)()
-	defer start(work, a.configs.Run, a.templates.Run, a.checker.Run)()
+	defer start(work, a.configs.Run, a.templates.Run, a.checker.Run, a.alarm.Run)()
 	defer start(work, a.imageController.Run)()
 	return a.serve(ctx)
 }
@@ -73,6 +73,9 @@ func (a *App) serve(ctx context.Context) error {
 	if a.targets != nil {
 		serving.Go(a.targets.Serve)
 	}
+	for _, network := range a.networks {
+		serving.Go(func() error { return network.Serve(ctx) })
+	}
 	serving.Go(func() error { return a.backend.Failed(ctx) })
 	serving.Go(func() error {
 		greeter{a}.greet(ctx)
@@ -107,13 +110,13 @@ func (a *App) notify(state string) {
 	}
 }
 
-// flush makes the pending writes. A state in the boot log goes into a status, whose
+// flush makes the pending writes. The newest boot goes into a status, whose
 // change is an event: hence the order.
 func (a *App) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, write := range []func(context.Context) error{
-		a.progress.Shutdown, a.statuses.Shutdown, a.events.Shutdown, a.unknown.Shutdown,
+		a.tracker.Shutdown, a.statuses.Shutdown, a.events.Shutdown, a.unknown.Shutdown,
 	} {
 		if err := write(ctx); err != nil {
 			a.log.Warn("stopping: not everything could be written", "error", err)

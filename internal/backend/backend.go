@@ -18,7 +18,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/option"
-	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/ledger"
@@ -31,10 +31,13 @@ import (
 type Deps struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil for an operator, who opens no stores
+	// KeepBoots bounds the history of boots.
+	KeepBoots boots.Limits
 	// MemoryLimit is that of the process, in bytes.
 	MemoryLimit int64
-	// Booted takes the states of machines; see bootlog.Options.Taken.
-	Booted func(bootlog.Batch)
+	// TakeFormer takes over what a former release has kept elsewhere, once the objects are read. It is called until it
+	// succeeds; then machines are answered, and empty removes what was taken over.
+	TakeFormer func(context.Context, jetstream.JetStream) (empty func(context.Context) error, err error)
 }
 
 // closeTimeout is how long Close waits for the embedded store.
@@ -42,10 +45,10 @@ const closeTimeout = 10 * time.Second
 
 // Backend is an open store.
 type Backend struct {
-	// Stores are the objects, by resource, and BootLog the states of machines. An operator has
+	// Stores are the objects, by resource, and History the boots that have ended. An operator has
 	// neither.
 	Stores  map[string]*kvstore.Store
-	BootLog *bootlog.Log
+	History *boots.History
 
 	options *Options
 	deps    Deps
@@ -54,6 +57,7 @@ type Backend struct {
 	aside   decide.Losses    // the kinds whose buckets were missing at the start
 	usable  chan struct{}    // closed once NATS can hold the store
 	failed  chan error       // the reason why the server cannot go on
+	former  atomic.Bool      // TakeFormer has succeeded
 	closers []func()         // run in reverse by Close
 
 	js     jetstream.JetStream
@@ -129,7 +133,7 @@ func (b *Backend) open(ctx context.Context, purpose purpose) error {
 	}
 	log, metrics := b.deps.Logger, b.deps.Registerer
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
-		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside, Former: b.former,
+		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside, Former: b.formerKeys,
 	})
 	if b.quota != nil {
 		b.ballast = natsd.NewBallast(natsd.BallastOptions{
@@ -163,12 +167,9 @@ func (b *Backend) Close() {
 
 func (b *Backend) onClose(f func()) { b.closers = append(b.closers, f) }
 
-// former returns what the key logs in the data directory say of a bucket.
-func (b *Backend) former(bucket string) ledger.Former {
+// formerKeys returns what the key logs in the data directory say of a bucket.
+func (b *Backend) formerKeys(bucket string) ledger.Former {
 	f, err := ledger.Former{}, error(nil)
-	if bucket == bootlog.Stream {
-		f, err = bootlog.Former(b.ledger.KeyDir())
-	}
 	for _, kind := range kinds.All() {
 		if objects.Bucket(kind) == bucket {
 			f, err = kvstore.Former(objects.Stored(kind), b.ledger.KeyDir())
@@ -187,7 +188,7 @@ func transientBuckets() (buckets []string) {
 			buckets = append(buckets, objects.Bucket(kind))
 		}
 	}
-	return buckets
+	return append(buckets, boots.HistoryStream, boots.ContentStream)
 }
 
 // setAside reports whether the damaged folder of a bucket was set aside, and the bucket is missing or was made anew.
@@ -204,7 +205,7 @@ func streamConfigOf(bucket string) jetstream.StreamConfig {
 			return kvstore.StreamConfig(objects.Stored(kind))
 		}
 	}
-	return bootlog.StreamConfig()
+	return boots.FormerConfig()
 }
 
 // start starts the embedded store.
@@ -232,7 +233,12 @@ func (b *Backend) start(ctx context.Context, purpose purpose) error {
 		}
 	})
 	b.ledger, b.buckets, b.writable = server.Ledger, server, alarming(server.Writable, log)
-	b.room = func(string) func(int) error { return server.Room }
+	b.room = func(bucket string) func(int) error {
+		if bucket == boots.HistoryStream {
+			return server.SpareRoom
+		}
+		return server.Room
+	}
 	b.lost, b.damages = server.Lost, server.Damages()
 	b.exclusive, b.replicas = true, 1
 	if b.where, err = filepath.Abs(b.options.DataDir); err != nil {

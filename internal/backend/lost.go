@@ -30,7 +30,9 @@ const (
 
 // Lost returns the kinds of objects that decide about machines and of which the store has lost some, or all.
 func (b *Backend) Lost() decide.Losses {
-	return b.losses(func(resource string) bool { return len(b.Stores[resource].Lost()) > 0 })
+	lost := b.losses(func(resource string) bool { return len(b.Stores[resource].Lost()) > 0 })
+	lost.Boots = b.Stores[kinds.Boots].Lost()
+	return lost
 }
 
 // losses returns the kinds that decide about machines and for which lacks is true, or whose buckets are missing.

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"reflect"
 	"testing"
 
 	"glowplug/internal/domain/decide"
@@ -23,7 +24,7 @@ func TestLostRolesHoldUpMachines(t *testing.T) {
 		case kinds.Namespaces, kinds.Roles, kinds.RoleBindings, kinds.ClusterRoles, kinds.ClusterRoleBindings:
 			want.Namespaces = true
 		}
-		if lost != want {
+		if !reflect.DeepEqual(lost, want) {
 			t.Errorf("a loss of %s counts as %+v, want %+v", kind.Resource, lost, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"net/http"
 
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -22,7 +23,7 @@ func (b *Backend) Checks() []healthz.HealthChecker {
 	for _, kind := range kinds.All() {
 		checks = append(checks, named("store-"+kind.Resource, b.Stores[kind.Resource].ReadinessCheck))
 	}
-	return append(append(checks, b.keys.HealthChecks()...), named("boot-log", b.BootLog.ReadinessCheck))
+	return append(checks, b.keys.HealthChecks()...)
 }
 
 // BootChecks are the parts of /readyz/boot about the store: machines are answered. They are, from
@@ -33,7 +34,7 @@ func (b *Backend) BootChecks() (checks []healthz.HealthChecker) {
 			checks = append(checks, named("memory-"+kind.Resource, func() error { return unread(b.Stores[kind.Resource]) }))
 		}
 	}
-	return append(checks, named("memory-boot-log", func() error { return unread(b.BootLog) }))
+	return append(checks, named("memory-former", b.untaken))
 }
 
 // unread returns why a store has not been read yet; nil: it has.
@@ -66,7 +67,15 @@ func (b *Backend) Loaded() bool {
 			return false
 		}
 	}
-	return b.BootLog.Loaded()
+	return b.former.Load()
+}
+
+// untaken returns why machines wait although the objects are read; nil: they do not.
+func (b *Backend) untaken() error {
+	if b.former.Load() {
+		return nil
+	}
+	return errors.New("what a former release has kept was not taken over yet")
 }
 
 // Followed returns why the first store that is not ready is not, lost buckets left out; nil: all are ready.
@@ -89,7 +98,7 @@ func (b *Backend) Missing() error {
 			return err
 		}
 	}
-	if err := unread(b.BootLog); err != nil {
+	if err := b.untaken(); err != nil {
 		return err
 	}
 	return b.Followed()

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"glowplug/internal/domain/kinds"
-	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/objects"
 	"glowplug/internal/store/replicas"
 )
 
-// openStores makes the stores of the objects, and the boot log. Parts connects them.
+// openStores makes the stores of the objects. Parts connects them.
 func (b *Backend) openStores() error {
 	log, metrics, memory := b.deps.Logger, b.deps.Registerer, newMemoryRoom(b.deps.MemoryLimit)
 	b.Stores = map[string]*kvstore.Store{}
@@ -28,10 +28,9 @@ func (b *Backend) openStores() error {
 			Guard: b.keeper.Guard, Replicas: b.replicas, Cipher: b.keys.Of(kind.GroupResource()),
 		})
 	}
-	b.BootLog = bootlog.New(bootlog.Options{
-		Taken: b.deps.Booted, Logger: log, Registerer: metrics, Ledger: b.buckets, Writable: b.writable,
-		Room: b.room(bootlog.Stream), Exclusive: b.exclusive, KeyDir: b.ledger.KeyDir(),
-		Guard: b.keeper.Guard, Replicas: replicas.Wanted(b.replicas),
+	b.History = boots.NewHistory(boots.HistoryOptions{
+		Logger: log, Registerer: metrics, Guard: b.keeper.Guard, Replicas: replicas.Wanted(b.replicas), Writable: b.writable,
+		Room: b.room(boots.HistoryStream), Cipher: b.keys.Of(kinds.Of(kinds.Boots).GroupResource()), Keep: b.deps.KeepBoots,
 	})
 	b.aside = b.losses(b.IsLost)
 	metrics.MustRegister(damageCollector(b.damages))
@@ -51,7 +50,8 @@ func (b *Backend) Parts(observers map[string][]kvstore.Observer) []func(context.
 	parts := []func(context.Context){
 		func(ctx context.Context) { defer close(b.usable); b.awaitUsable(ctx); b.checkKeys(ctx) },
 		b.WhenUsable(func(ctx context.Context) { b.keeper.Run(ctx, b.js) }),
-		b.WhenUsable(func(ctx context.Context) { b.BootLog.Run(ctx, b.js) }),
+		b.WhenUsable(b.takeFormer),
+		b.WhenUsable(func(ctx context.Context) { b.History.Run(ctx, b.js) }),
 	}
 	for resource, store := range b.Stores {
 		parts = append(parts, b.WhenUsable(func(ctx context.Context) { store.Run(ctx, b.js, observers[resource]...) }))
@@ -63,6 +63,27 @@ func (b *Backend) Parts(observers map[string][]kvstore.Observer) []func(context.
 		parts = append(parts, b.WhenUsable(func(ctx context.Context) { b.ballast.Run(ctx, b.js) }))
 	}
 	return parts
+}
+
+// takeFormer takes over what a former release has kept elsewhere.
+func (b *Backend) takeFormer(ctx context.Context) {
+	var empty func(context.Context) error
+	_ = wait.PollUntilContextCancel(ctx, formerInterval, true, func(ctx context.Context) (done bool, err error) {
+		if !b.Stores[kinds.BareMetalHosts].Loaded() || !b.Stores[kinds.Boots].Loaded() {
+			return false, nil
+		}
+		if empty, err = b.deps.TakeFormer(ctx, b.js); err != nil {
+			b.deps.Logger.Warn("what a former release has kept cannot be taken over yet: machines wait", "error", err)
+			return false, nil
+		}
+		b.former.Store(true)
+		return true, nil
+	})
+	if empty != nil {
+		if err := empty(ctx); err != nil && ctx.Err() == nil {
+			b.deps.Logger.Warn("what a former release has kept is taken over again at the next start", "error", err)
+		}
+	}
 }
 
 // WhenUsable returns a part that begins once NATS can hold the store.
@@ -105,6 +126,7 @@ func (b *Backend) check() error {
 
 const (
 	usableInterval = 50 * time.Millisecond
+	formerInterval = 20 * time.Millisecond
 	// reconnectInterval is how often a NATS server whose messages are too small is
 	// connected to again: it may have another configuration by now.
 	reconnectInterval = 2 * time.Second

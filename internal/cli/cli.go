@@ -55,7 +55,8 @@ Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newDiffCommand(),
 		newExplainCommand(),
-		newPlanCommand(), newStatusCommand(), newAdoptCommand(), newRenderCommand(), newISOCommand(),
+		newPlanCommand(), newStatusCommand(), newBootsCommand(), newReplayCommand(), newAdoptCommand(), newRenderCommand(),
+		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(),
 		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(), newKubeconfigCommand(),
 		newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"glowplug/internal/client"
+	"glowplug/internal/domain/explain"
 )
 
 // clientOptions are the flags that name the server.
@@ -103,6 +104,33 @@ func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error
 	}
 	_, err = c.Do(ctx, &r, out)
 	return remedied(err)
+}
+
+// findHost returns the host of that name as glowplug explain does: in the namespace of the flag or of the
+// context, else the only host with the name.
+func (o *clientOptions) findHost(ctx context.Context, name string) (namespace, host string, err error) {
+	if namespace, host, ok := strings.Cut(name, "/"); ok {
+		return namespace, host, nil
+	}
+	if o.flagNamespace != "" {
+		return o.flagNamespace, name, nil
+	}
+	answer := &explain.Explanation{}
+	query := url.Values{"host": {name}, "namespace": {o.currentNamespace()}}
+	if err := o.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
+		return "", "", err
+	}
+	namespace, host, _ = strings.Cut(answer.Host, "/")
+	return namespace, host, nil
+}
+
+// findBoots is findHost for the boots of a host, which may be gone.
+func (o *clientOptions) findBoots(ctx context.Context, name string) (namespace, host string, err error) {
+	namespace, host, err = o.findHost(ctx, name)
+	if client.Code(err) == http.StatusNotFound {
+		return o.namespace(), name, nil
+	}
+	return namespace, host, err
 }
 
 // inNamespace adds to the answer that an object is not there where it was looked for.

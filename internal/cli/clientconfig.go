@@ -138,6 +138,12 @@ func (o *clientOptions) addNamespace(cmd *cobra.Command, usage string) {
 		usage+` (default: that of the kubeconfig's context, else "default")`)
 }
 
+// addHostNamespace adds the flag --namespace for findHost. of names the object.
+func (o *clientOptions) addHostNamespace(cmd *cobra.Command, of string) {
+	cmd.Flags().StringVarP(&o.flagNamespace, "namespace", "n", "",
+		"namespace of "+of+" (default that of the kubeconfig, or else the only one with such a host)")
+}
+
 // namespace returns --namespace, else the namespace of the kubeconfig's context, else
 // "default", as kubectl does.
 func (o *clientOptions) namespace() string {

@@ -34,6 +34,12 @@ func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", natst
 // runServer runs a whole server on loopback, and returns its URL for machines.
 func runServer(t *testing.T, flags ...string) string {
 	t.Helper()
+	return runServerLogging(t, io.Discard, flags...)
+}
+
+// runServerLogging is runServer with a log.
+func runServerLogging(t *testing.T, log io.Writer, flags ...string) string {
+	t.Helper()
 	var o app.Options
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	o.AddFlags(fs)
@@ -43,7 +49,7 @@ func runServer(t *testing.T, flags ...string) string {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	a, err := app.New(ctx, o, io.Discard, io.Discard)
+	a, err := app.New(ctx, o, io.Discard, log)
 	if err != nil {
 		t.Fatal(err)
 	}

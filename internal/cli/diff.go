@@ -42,8 +42,8 @@ type changeSet struct {
 func newDiffCommand() *cobra.Command {
 	d := &diffCommand{}
 	cmd := &cobra.Command{
-		Use:   "diff -f PATH…",
-		Short: "Show which hosts a change concerns, before it is applied",
+		Use:   "diff -f PATH… | BOOT BOOT",
+		Short: "Show which hosts a change concerns, before it is applied, or what differs between two boots",
 		Long: `Show what applying manifests, or a config file, would change for the hosts: which of them
 would receive another config or other contents of it, would be left without one, could
 not read theirs, or would boot something else. All objects of the files are one change
@@ -56,25 +56,30 @@ Hosts with the same effects are one group. With --show the answer has the differ
 the bytes, and hosts with the same difference are one group; an element of a list is
 named by its name, device or path, and the contents of a file are decoded.
 
+With the names of two boots, as node-1.7 or rack-a/node-1.7, show what differs between them:
+what the machines were given and why, and how the boots ended; of their configs the values
+that differ, where the caller may read them (glowplug replay).
+
 Where the disks of a host are known (status.hardware), its plan is compared as well: data
 that Ignition would destroy after the change, and does not destroy before, is listed.
 
-The exit code is 0 if nothing changes for any host, 3 if something changes, 4 if something
+The exit code is 0 if nothing changes for any host, or differs, 3 if something does, 4 if something
 changes for the worse (a host without a config, or one that cannot be served, read or
 booted, that is stale or ambiguous, or data that would be destroyed), 1 if the impact cannot
 be computed, and 2 for wrong usage.`,
 		Example: `  glowplug diff -f base.yaml
   glowplug diff -f rack/ --show
   glowplug diff -f worker.yaml --delete
-  glowplug diff -f node7.bu --mac 52:54:00:10:00:11 -o json`,
-		Args: arguments(),
+  glowplug diff -f node7.bu --mac 52:54:00:10:00:11 -o json
+  glowplug diff rack-a/node-1.7 rack-a/node-1.8`,
+		Args: arguments("[BOOT]", "[BOOT]"),
 		RunE: d.run,
 	}
 	d.clientOptions.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&d.files, "filename", "f", nil,
 		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
-	d.addNamespace(cmd, "namespace of objects without one")
+	d.addNamespace(cmd, "namespace of objects, or of boots, without one")
 	flags.BoolVar(&d.preparer.deletes, "delete", false, "show what deleting the objects would change")
 	flags.BoolVar(&d.show, "show", false, "show the difference of the bytes that hosts receive")
 	addFilesDir(cmd, &d.filesDir)
@@ -83,13 +88,16 @@ be computed, and 2 for wrong usage.`,
 	return cmd
 }
 
-func (d *diffCommand) run(cmd *cobra.Command, _ []string) error {
+func (d *diffCommand) run(cmd *cobra.Command, args []string) error {
+	if err := checkOutput(d.output); err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		return d.boots(cmd, args)
+	}
 	if len(d.files) == 0 {
 		return withHint(usagef("missing flag -f"),
 			"name the manifests or config files: glowplug diff -f PATH; - is standard input")
-	}
-	if err := checkOutput(d.output); err != nil {
-		return err
 	}
 	d.preparer.out, d.preparer.stdin = cmd.ErrOrStderr(), cmd.InOrStdin()
 	d.preparer.namespace, d.plain = d.clientOptions.namespace(), d.selector

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -42,8 +43,7 @@ Ignition will do with it.`,
 	}
 	s.addFlags(cmd)
 	s.completeArgument(cmd, "baremetalhosts", cobra.ShellCompDirectiveNoFileComp)
-	cmd.Flags().StringVarP(&s.flagNamespace, "namespace", "n", "",
-		"namespace of HOST (default that of the kubeconfig, or else the only one with such a host)")
+	s.addHostNamespace(cmd, "HOST")
 	addOutput(cmd, &s.output)
 	return cmd
 }
@@ -53,7 +53,7 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	namespace, name, err := s.find(ctx, hostName(args[0]))
+	namespace, name, err := s.findHost(ctx, hostName(args[0]))
 	if err != nil {
 		return err
 	}
@@ -72,29 +72,14 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err := s.events(ctx, host, status); err != nil {
 		return err
 	}
+	if err := s.boots(ctx, host, status); err != nil {
+		return err
+	}
 	if s.output != outputText {
 		return writeOutput(cmd.OutOrStdout(), s.output, status)
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), status.Text(time.Now()))
 	return err
-}
-
-// find returns the host of that name as glowplug explain does: in the namespace of the flag or of the
-// context, else the only host with the name.
-func (s *statusCommand) find(ctx context.Context, name string) (namespace, host string, err error) {
-	if namespace, host, ok := strings.Cut(name, "/"); ok {
-		return namespace, host, nil
-	}
-	if s.flagNamespace != "" {
-		return s.flagNamespace, name, nil
-	}
-	answer := &explain.Explanation{}
-	query := url.Values{"host": {name}, "namespace": {s.currentNamespace()}}
-	if err := s.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
-		return "", "", err
-	}
-	namespace, host, _ = strings.Cut(answer.Host, "/")
-	return namespace, host, nil
 }
 
 // explain asks what the machine boots and receives: an Ignition config or, without one, a kickstart.
@@ -134,6 +119,21 @@ func (s *statusCommand) plan(ctx context.Context, host *v1.BareMetalHost, status
 	}
 	status.Planned(result)
 	return nil
+}
+
+// boots adds the newest boot and the one before.
+func (s *statusCommand) boots(ctx context.Context, host *v1.BareMetalHost, status *wording.Status) error {
+	list := &v1.BootList{}
+	query := url.Values{"fieldSelector": {"host=" + host.Name}, "limit": {"2"}}
+	err := s.do(ctx, client.Request{Resource: "boots", Namespace: host.Namespace, Query: query}, list)
+	if client.Code(err) == http.StatusForbidden || client.Code(err) == http.StatusNotFound {
+		return nil // a role without boots, or a server without them
+	}
+	if err != nil {
+		return err
+	}
+	status.LastBoots, err = timelinesOf(ctx, &s.clientOptions, host.Namespace, list.Items)
+	return err
 }
 
 // events adds the newest warnings about the host.

@@ -269,6 +269,8 @@ type Journal interface {
 	KernelRead(host *model.Host, image Ref, path string)
 	// InitrdRead is KernelRead for the initial RAM disk.
 	InitrdRead(host *model.Host, image Ref, path string)
+	// RootfsRead is KernelRead for the root file system.
+	RootfsRead(host *model.Host, image Ref, path string)
 }
 
 // Progress is the progress of one boot: it notes in the journal when a host reads the

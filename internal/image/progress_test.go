@@ -27,6 +27,8 @@ func (j *progressJournal) KernelRead(host *model.Host, image Ref, path string) {
 	j.read = append(j.read, host.Ref.Name+" "+image.Name+" "+path)
 }
 
+func (j *progressJournal) RootfsRead(*model.Host, Ref, string) {}
+
 func (j *progressJournal) InitrdRead(host *model.Host, image Ref, path string) {
 	j.KernelRead(host, image, path)
 }

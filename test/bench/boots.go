@@ -68,8 +68,15 @@ func (b *bench) booters(ctx context.Context, data string, hosts int, bench []byt
 	return p, nil
 }
 
-// boots measures what writing down the states of hosts takes.
+// boots measures what writing down the states of hosts takes, and lists many boots.
 func (b *bench) boots(ctx context.Context) error {
+	err := goBench(ctx, "^BenchmarkList$", "./internal/store/boots", func(name string, ns float64, allocations string) {
+		b.add("1,000,000 boots, "+name, fmt.Sprintf("%.0f ms", ns/1e6), "-", allocations+" allocations",
+			"<= 300 ms, <= 1500 bytes on disk")
+	})
+	if err != nil {
+		return err
+	}
 	if err := b.storm(ctx); err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"crypto/sha512"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +18,12 @@ func bootRack(t *testing.T) *rack { return bootRackWith(t, testISO) }
 
 func bootRackWith(t *testing.T, iso func(*testing.T) string, args ...string) *rack {
 	t.Helper()
+	return bootRackBeside(t, "--dhcp-boot=http://"+rackServer+":8082/boot.ipxe", iso, args...)
+}
+
+// bootRackBeside is bootRackWith for a DHCP server with an option of its own.
+func bootRackBeside(t *testing.T, dhcp string, iso func(*testing.T) string, args ...string) *rack {
+	t.Helper()
 	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
 		"ldd")
 	image := iso(t)
@@ -25,7 +34,7 @@ func bootRackWith(t *testing.T, iso func(*testing.T) string, args ...string) *ra
 	r := newRack(t, append([]string{"--iso-dir", isos, "--http-url", "http://" + rackServer + ":8082",
 		"--unknown-hosts", "menu"}, args...)...)
 	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
-		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
+		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"}, dhcp)
 	r.apply(bootObjects)
 	for _, image := range []string{"plain", "locked", "web"} {
 		testkit.Until(t, "image "+image+" is ready", func() bool {
@@ -157,8 +166,26 @@ func TestBoot(t *testing.T) {
 				}
 				return true
 			})
+			var steps []string
+			for _, reason := range c.events {
+				steps = append(steps, stepOf[reason])
+			}
+			testkit.Until(t, "the boot has each step", func() bool {
+				has := strings.Fields(r.kubectl("get", "boot", "-n", "rack", c.host+".1", "-o", "jsonpath={.steps[*].name}"))
+				return !slices.ContainsFunc(steps, func(step string) bool { return !slices.Contains(has, step) })
+			})
+			testkit.Until(t, "replay gives the bytes that Ignition has read", func() bool {
+				sum := sha512.Sum512(r.glowplug("replay", c.host+".1", "-n", "rack"))
+				return strings.Contains(console, "parsing config with SHA512: "+hex.EncodeToString(sum[:]))
+			})
 		})
 	}
+}
+
+// stepOf has the step of a boot that is the event with a reason.
+var stepOf = map[string]string{
+	"ScriptServed": "Script", "TargetLogin": "TargetLogin", "KernelRead": "Kernel", "InitrdRead": "Initrd",
+	"ConfigServed": "Config", "BootComplete": "BootComplete",
 }
 
 const protectedObjects = `

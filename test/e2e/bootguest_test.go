@@ -19,6 +19,9 @@ const bootTimeout = 4 * time.Minute
 const (
 	ovmfCode = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+
+	ovmfSecureCode = "/usr/share/OVMF/OVMF_CODE_4M.ms.fd"
+	ovmfSecureVars = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
 )
 
 // diskMarker is what the test's disk says when it is booted.
@@ -49,6 +52,13 @@ type guest struct {
 	uuid string
 	uefi bool
 	dir  string
+	// stock is true for a card without iPXE in its ROM: UEFI boots from the network itself. http has it do so over HTTP
+	// alone.
+	stock, http bool
+	// blank is true for a disk without a system, which the guest has a driver for.
+	blank bool
+	// secure is true for firmware that boots programs alone that Microsoft has signed.
+	secure bool
 }
 
 // guest plugs an emulated machine into the rack.
@@ -74,6 +84,8 @@ func (r *rack) guest(n int, mac string, uefi bool) *guest {
 	return g
 }
 
+func (g *guest) disk() string { return filepath.Join(g.dir, "disk") }
+
 func (g *guest) tap() string { return fmt.Sprintf("tap%d", g.n) }
 
 // escapes are what firmware and boot loaders write to a terminal.
@@ -87,11 +99,22 @@ func (g *guest) boot(t *testing.T, until ...string) string {
 		"-m", "896",
 		"-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-uuid", g.uuid,
 		"-netdev", "tap,id=n0,ifname=" + g.tap() + ",script=no,downscript=no", "-device",
-		"virtio-net-pci,netdev=n0,bootindex=1,mac=" + g.mac,
-		"-drive", "if=none,id=d0,format=raw,file=" + filepath.Join(g.dir, "disk"), "-device", "ide-hd,drive=d0,bootindex=2"}
+		"virtio-net-pci,netdev=n0,bootindex=1,mac=" + g.mac + map[bool]string{true: ",romfile="}[g.stock],
+		"-drive", "if=none,id=d0,format=raw,file=" + g.disk(), "-device",
+		map[bool]string{true: "virtio-blk-pci", false: "ide-hd"}[g.blank] + ",drive=d0,bootindex=2"}
 	if g.uefi {
-		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+ovmfCode,
+		code := ovmfCode
+		if g.secure {
+			code = ovmfSecureCode
+			args = append(args, "-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on")
+		}
+		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+code,
 			"-drive", "if=pflash,format=raw,file="+filepath.Join(g.dir, "vars"))
+	}
+	if g.http {
+		for _, way := range []string{"IPv4PXESupport", "IPv6PXESupport"} {
+			args = append(args, "-fw_cfg", "name=opt/org.tianocore/"+way+",string=no")
+		}
 	}
 	console := &lockedBuffer{}
 	cmd := exec.CommandContext(t.Context(), "ip", args...)
@@ -122,13 +145,13 @@ func (g *guest) boot(t *testing.T, until ...string) string {
 	return ""
 }
 
-// dhcp runs a DHCP server on the rack that sends iPXE to the server's script.
-func (r *rack) dhcp(hosts map[string]string) {
+// dhcp runs a DHCP server on the rack, with an option.
+func (r *rack) dhcp(hosts map[string]string, option string) {
 	r.t.Helper()
 	args := []string{"netns", "exec", r.name, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
 		"--user=root", "--group=root",
 		"--interface=br0", "--bind-interfaces", "--leasefile-ro", "--log-facility=-", "--log-dhcp", "--pid-file=",
-		"--dhcp-range=192.0.2.100,192.0.2.200,1h", "--dhcp-boot=http://" + rackServer + ":8082/boot.ipxe"}
+		"--dhcp-range=192.0.2.100,192.0.2.200,1h", option}
 	for mac, addr := range hosts {
 		args = append(args, "--dhcp-host="+mac+","+addr)
 	}
@@ -158,6 +181,17 @@ func (r *rack) kubectl(args ...string) string {
 		r.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// glowplug runs a command with the admin's kubeconfig in the server's namespace, and returns its output.
+func (r *rack) glowplug(args ...string) []byte {
+	r.t.Helper()
+	argv := append([]string{"netns", "exec", r.name, program, "--kubeconfig", r.server.kubeconfig()}, args...)
+	out, err := exec.Command("ip", argv...).Output()
+	if err != nil {
+		r.t.Logf("glowplug %s: %v", strings.Join(args, " "), err)
+	}
+	return out
 }
 
 // status returns a field of a host's status.

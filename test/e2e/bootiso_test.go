@@ -25,6 +25,13 @@ echo "GUEST-CMDLINE $(cat /proc/cmdline)"
 ip link set eth0 up
 udhcpc -i eth0 -q -n -t 10 -T 1 -s /udhcpc.sh || echo GUEST-FAILED no address
 echo "GUEST-ADDRESS $(ip -4 -o addr show eth0)"
+device=$(sed -n 's|.*coreos.inst.install_dev=\([^ ]*\).*|\1|p' /proc/cmdline)
+if [ -n "$device" ]; then # a fake of coreos-installer, which Debian does not have: it does the same with these arguments
+	config=$(sed -n 's|.*coreos.inst.ignition_url=\([^ ]*\).*|\1|p' /proc/cmdline)
+	wget -q -O /run/config "$config" && dd if=/disk of=$device conv=notrunc 2>/dev/null &&
+		dd if=/run/config of=$device bs=1024 seek=64 conv=notrunc 2>/dev/null && sync && echo GUEST-INSTALLED on $device
+	reboot -f
+fi
 mkdir -p /sysroot/etc/selinux
 echo SELINUXTYPE=none >/sysroot/etc/selinux/config
 for stage in fetch-offline fetch files; do
@@ -179,6 +186,7 @@ func guestInitrd(release string) ([]byte, error) {
 		c.add(dir, 0o40755, nil)
 	}
 	c.add("init", 0o100755, []byte(guestInit))
+	c.add("disk", 0o100644, bootDisk())
 	c.add("udhcpc.sh", 0o100755, []byte(guestDHCP))
 	c.add("bin/setfiles", 0o100755, []byte(strings.Replace(setfiles, "#!", "#!/bin/busybox ", 1)))
 	programs := map[string]string{"bin/busybox": "/bin/busybox", "ignition": debianIgnition}
@@ -199,7 +207,7 @@ func guestInitrd(release string) ([]byte, error) {
 		}
 	}
 	var order []string
-	for _, module := range []string{"virtio_pci", "virtio_net"} {
+	for _, module := range []string{"virtio_pci", "virtio_net", "virtio_blk"} {
 		out, err := exec.Command("modprobe", "--show-depends", "-S", release, module).Output()
 		if err != nil {
 			return nil, fmt.Errorf("modprobe %s: %w", module, err)

@@ -108,42 +108,49 @@ apiVersion: v1
 kind: BareMetalHost
 metadata: {name: uefi, namespace: rack}
 spec: {bootMACAddress: "52:54:00:00:00:05", ip: 192.0.2.15, image: files}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: installed, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:06", image: files, rootDeviceHints: {deviceName: /dev/vda}}
 `
+
+// installs boots a machine with a blank disk: its image installs the system on the disk, with the config for that, and
+// then the machine boots its disk, until it is armed again.
+func installs(t *testing.T, r *rack) {
+	guest := r.guest(6, "52:54:00:00:00:06", false)
+	guest.blank = true
+	write(t, guest.disk(), strings.Repeat("\x00", 1<<20))
+	for round, want := range []string{"GUEST-INSTALLED on /dev/vda", diskMarker, diskMarker, "GUEST-INSTALLED on /dev/vda"} {
+		if round == 3 {
+			r.glowplug("reinstall", "rack/installed", "--yes")
+		}
+		console := guest.boot(t, "GUEST-DONE", "GUEST-FAILED", diskMarker)
+		shows(t, console, want)
+		if strings.Contains(console, "ignition.config.url") {
+			t.Errorf("the live system gets the config of the installed one:\n%s", tail(console, 3000))
+		}
+		state := r.status("installed", "state")
+		if wanted := map[int]string{0: "Provisioning", 1: "Provisioned", 2: "Provisioned", 3: "Provisioning"}[round]; state != wanted {
+			t.Errorf("boot %d: %s, want %s", round, state, wanted)
+		}
+	}
+	disk, err := os.ReadFile(guest.disk())
+	if err != nil || !strings.Contains(string(disk[64<<10:]), "/etc/motd") {
+		t.Errorf("the config is not on the disk: %v", err)
+	}
+	outcomes := r.kubectl("get", "boots", "-n", "rack", "--field-selector", "host=installed", "-o",
+		"jsonpath={range .items[*]}{.outcome} {end}")
+	if outcomes != "Provisioning LocalBoot LocalBoot Provisioned " {
+		t.Errorf("the boots, the newest first: %s", outcomes)
+	}
+}
 
 // TestBootStream boots machines from a release of a stream: its ISO image over
 // iSCSI, and its kernel, initramfs and root file system one by one. What is booted
 // was downloaded from a mirror and verified, signatures included.
 func TestBootStream(t *testing.T) {
-	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
-		"ldd")
-	image := testISO(t)
-	tree := strings.TrimSuffix(image, ".iso")
-	rootfs := filepath.Join(t.TempDir(), "rootfs")
-	write(t, rootfs, "hsqs: the root file system of the release")
-	f := newStreamFolder(t)
-	release := f.release("stable", "44.20261101.3.0", map[string]any{
-		"iso": map[string]any{"disk": f.add("live.iso", image)},
-		"pxe": map[string]any{
-			"kernel": f.add("kernel", filepath.Join(tree, "boot/vmlinuz")), "initramfs": f.add("initramfs.img",
-				filepath.Join(tree, "boot/initrd.img")),
-			"rootfs": f.add("rootfs.img", rootfs),
-		},
-	})
-	r := newRack(t, "--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
-		"--allow-image-fetch", rackServer, "--http-url", "http://"+rackServer+":8082")
-	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
-		"52:54:00:00:00:05": "192.0.2.15"})
-	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
-	r.apply(release)
-	r.apply(streamObjects + config)
-	r.kubectl("wait", "cdrom", "live", "files", "-n", "rack", "--for=condition=UpToDate", "--timeout=60s")
-	for _, name := range []string{"live", "files"} {
-		testkit.Until(t, "image "+name+" is ready", func() bool {
-			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",
-				"jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
-				"Ready 44.20261101.3.0 3.6.0"
-		})
-	}
+	r, f, image := streamRack(t, "--dhcp-boot=http://"+rackServer+":8082/boot.ipxe")
 	for _, c := range []struct {
 		name, host, mac string
 		n               int
@@ -154,10 +161,10 @@ func TestBootStream(t *testing.T) {
 			"ConfigServed"}},
 		{"kernel", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two",
 			"GUEST-ROOTFS hsqs: the root file system of the release"},
-			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
+			[]string{"ScriptServed", "KernelRead", "InitrdRead", "RootfsRead", "ConfigServed"}},
 		{"kernel, UEFI", "uefi", "52:54:00:00:00:05", 5, true,
 			[]string{"GUEST-ROOTFS hsqs: the root file system of the release"},
-			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
+			[]string{"ScriptServed", "KernelRead", "InitrdRead", "RootfsRead", "ConfigServed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			console := r.guest(c.n, c.mac, c.uefi).boot(t, "GUEST-DONE", diskMarker)
@@ -177,6 +184,7 @@ func TestBootStream(t *testing.T) {
 			})
 		})
 	}
+	t.Run("installation", func(t *testing.T) { installs(t, r) })
 	// A release that is not signed by the key is not taken.
 	forged := newStreamFolder(t)
 	forged.dir = f.dir
@@ -193,4 +201,41 @@ func TestBootStream(t *testing.T) {
 			"jsonpath={.status.phase} {.status.servedRelease} {.status.errorMessage}"),
 			"Ready 44.20261101.3.0 spec.stream: the file is not taken: its signature is by none of the keys of the keyring")
 	})
+}
+
+// streamRack is a rack whose server offers a release of a stream, beside a DHCP server with an option. It returns the
+// folder of the stream, and the ISO image of the release.
+func streamRack(t *testing.T, dhcp string, args ...string) (r *rack, f *streamFolder, image string) {
+	t.Helper()
+	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
+		"ldd")
+	image = testISO(t)
+	tree := strings.TrimSuffix(image, ".iso")
+	rootfs := filepath.Join(t.TempDir(), "rootfs")
+	write(t, rootfs, "hsqs: the root file system of the release")
+	f = newStreamFolder(t)
+	release := f.release("stable", "44.20261101.3.0", map[string]any{
+		"iso": map[string]any{"disk": f.add("live.iso", image)},
+		"pxe": map[string]any{
+			"kernel": f.add("kernel", filepath.Join(tree, "boot/vmlinuz")), "initramfs": f.add("initramfs.img",
+				filepath.Join(tree, "boot/initrd.img")),
+			"rootfs": f.add("rootfs.img", rootfs),
+		},
+	})
+	r = newRack(t, append([]string{"--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
+		"--allow-image-fetch", rackServer, "--http-url", "http://" + rackServer + ":8082"}, args...)...)
+	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
+		"52:54:00:00:00:05": "192.0.2.15"}, dhcp)
+	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
+	r.apply(release)
+	r.apply(streamObjects + config)
+	r.kubectl("wait", "cdrom", "live", "files", "-n", "rack", "--for=condition=UpToDate", "--timeout=60s")
+	for _, name := range []string{"live", "files"} {
+		testkit.Until(t, "image "+name+" is ready", func() bool {
+			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",
+				"jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
+				"Ready 44.20261101.3.0 3.6.0"
+		})
+	}
+	return r, f, image
 }

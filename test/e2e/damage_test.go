@@ -64,17 +64,13 @@ func TestDamagedMetaFile(t *testing.T) {
 		{"STREAMRELEASES", "streamreleases", 200, 200, 503, 200, "sanboot"},
 		{"CONFIGMAPS", "configmaps", 200, 200, 503, 200, "sanboot"},
 		{"EVENTS", "events", 200, 200, 200, 200, "sanboot"},
-		{"GLOWPLUG", "events", 200, 200, 200, 200, "sanboot"},             // the identity of the store
-		{"GLOWPLUG_BOOTSTATES", "baremetalhosts", 503, 503, 200, 500, ""}, // the states of machines
+		{"GLOWPLUG", "events", 200, 200, 200, 200, "sanboot"}, // the identity of the store
+		{"BOOTS", "boots", 503, 503, 503, 500, ""},
 	} {
 		t.Run(c.bucket, func(t *testing.T) {
 			s := *s
 			s.t = t
-			stream := "KV_" + c.bucket
-			if c.bucket == "GLOWPLUG_BOOTSTATES" {
-				stream = c.bucket
-			}
-			home := filepath.Join("nats", "jetstream", "$G", "streams", stream)
+			home := filepath.Join("nats", "jetstream", "$G", "streams", "KV_"+c.bucket)
 			meta := filepath.Join(s.dir, home, "meta.inf")
 			if err := os.RemoveAll(filepath.Join(s.dir, "ledger", "meta")); err != nil {
 				t.Fatal(err)
@@ -123,7 +119,7 @@ func TestDamagedMetaFile(t *testing.T) {
 			if code := s.terminate(); code != 0 {
 				t.Fatalf("exit code %d", code)
 			}
-			aside, _ := filepath.Glob(filepath.Join(s.dir, "damaged", stream+"-*"))
+			aside, _ := filepath.Glob(filepath.Join(s.dir, "damaged", "KV_"+c.bucket+"-*"))
 			if len(aside) != 1 {
 				t.Fatalf("set aside: %v", aside)
 			}

@@ -107,12 +107,14 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []explain.Condition {
 		identityUnique(conflicts), matched, explain.ImageReady(c.opts.Decider, view, h),
 		readable,
 	}
-	// A plan takes too long for each read: the condition is the stored one.
-	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionDataPreserved); stored != nil {
-		all = append(all, explain.Condition{
-			Type: stored.Type, Kind: model.DataPreserved, Met: stored.Status == metav1.ConditionTrue,
-			Reason: stored.Reason, Message: stored.Message,
-		})
+	// A plan takes too long for each read, and a boot is stuck after some time: these conditions are the stored ones.
+	for _, kind := range []string{v1.ConditionDataPreserved, v1.ConditionBootProgressing} {
+		if stored := meta.FindStatusCondition(host.Status.Conditions, kind); stored != nil {
+			all = append(all, explain.Condition{
+				Type: kind, Kind: model.ConditionOf(kind), Met: stored.Status == metav1.ConditionTrue,
+				Reason: stored.Reason, Message: stored.Message,
+			})
+		}
 	}
 	return all
 }

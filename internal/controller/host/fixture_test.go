@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,9 +20,9 @@ import (
 	"glowplug/internal/controller/events"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/boots"
+	"glowplug/internal/store/boots/bootstest"
 	"glowplug/internal/store/kvstore"
-	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -84,78 +83,22 @@ func (m *memory) count() (objects, writes int) {
 	return len(m.objects), m.writes
 }
 
-// memoryLog is a boot log in memory, which can be away.
-type memoryLog struct {
-	mu       sync.Mutex
-	applied  func(bootlog.Batch)
-	messages []bootlog.Batch
-	sequence uint64
-	trimmed  uint64
-	failure  error
-}
-
-func (l *memoryLog) Append(_ context.Context, records []bootlog.Record) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failure != nil {
-		return l.failure
-	}
-	l.applied(l.add(records, true))
-	return nil
-}
-
-// add makes a message as the boot log would.
-func (l *memoryLog) add(records []bootlog.Record, own bool) bootlog.Batch {
-	l.sequence++
-	batch := bootlog.Batch{Sequence: l.sequence, Own: own, Live: true, Records: slices.Clone(records)}
-	for i := range batch.Records {
-		batch.Records[i].Progress.Position = l.sequence
-	}
-	l.messages = append(l.messages, batch)
-	return batch
-}
-
-func (l *memoryLog) Trim(_ context.Context, upTo uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.trimmed = upTo
-	return nil
-}
-
-func (l *memoryLog) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failure = err
-}
-
-// replay has a tracker apply the messages after a sequence.
-func (l *memoryLog) replay(t *progress.Tracker, after uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, m := range l.messages {
-		if m.Sequence > after {
-			t.Apply(bootlog.Batch{Sequence: m.Sequence, Records: slices.Clone(m.Records)})
-		}
-	}
-}
-
 // Constants of other packages, by which tests let time pass.
 const (
-	seenGap      = 5 * time.Second
-	trimInterval = 2 * time.Second
-	otherGrace   = 10 * time.Second
-	maxLag       = 1 << 12
+	recordGap  = 10 * time.Millisecond
+	seenGap    = 5 * time.Second
+	otherGrace = 10 * time.Second
 )
 
 // rig has all writers of the states of machines, over stores in memory, in a
 // bubble of its own time.
 type rig struct {
-	*progress.Tracker
+	*boots.Tracker
 	*events.Recorder
 	statuses     *StatusWriter
 	inventory    *snapshot.Inventory
 	hosts, store *memory // store is that of events
-	log          *memoryLog
+	bucket       *bootstest.Bucket
 	logged       func() string
 	stop         func()
 	metrics      *prometheus.Registry
@@ -164,7 +107,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	hosts := newMemory()
-	return rigOver(t, hosts, newMemory(), hosts.find)
+	return rigOver(t, hosts, newMemory(), bootstest.New())
 }
 
 // find returns a host as the snapshot has it.
@@ -175,29 +118,29 @@ func (m *memory) find(ref model.Ref) *model.Host {
 	if !ok {
 		return nil
 	}
-	return &model.Host{Ref: ref, UID: string(host.UID), Progress: progressOf(&host.Status)}
+	return model.HostFrom(host)
 }
 
-// rigOver starts a rig over stores that there are. find returns hosts as the snapshot
-// has them.
-func rigOver(t *testing.T, hosts, store *memory, find func(model.Ref) *model.Host) *rig {
+// rigOver starts a rig over stores that there are.
+func rigOver(t *testing.T, hosts, store *memory, bucket *bootstest.Bucket) *rig {
 	t.Helper()
 	r := &rig{
-		hosts: hosts, store: store, inventory: snapshot.New(snapshot.Options{}), log: &memoryLog{},
+		hosts: hosts, store: store, inventory: snapshot.New(snapshot.Options{}), bucket: bucket,
 		metrics: prometheus.NewRegistry(),
 	}
 	logger, logged := logstest.Logger()
 	r.logged = logged
 	r.Recorder = events.New(events.Options{Logger: logger, Instance: "here"})
-	r.Tracker = progress.New(progress.Options{Events: r.Recorder, Host: find, Logger: logger})
-	r.log.applied = r.Apply
+	r.Tracker = boots.New(boots.Options{Events: r.Recorder, Stored: bucket.Stored, Logger: logger})
+	bucket.Load(r.Observer())
+	bucket.Observe(r.Observer())
 	r.statuses = NewStatusWriter(StatusOptions{
-		Progress: r.Tracker, Inventory: r.inventory, Host: find, Events: r.Recorder, Logger: logger,
+		Boots: r.Tracker, Inventory: r.inventory, Host: hosts.find, Events: r.Recorder, Logger: logger,
 		Metrics: controller.NewMetrics(r.metrics),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { r.Tracker.Run(ctx, r.log) })
+	running.Go(func() { r.Tracker.Run(ctx, bucket, bucket) })
 	running.Go(func() { r.statuses.Run(ctx, r.hosts) })
 	running.Go(func() { r.Recorder.Run(ctx, r.store, r.Storm) })
 	r.stop = func() { cancel(); running.Wait() }
@@ -246,7 +189,9 @@ func (r *rig) allEvents() map[string]*v1.Event {
 	return out
 }
 
-var config = &model.Config{Ref: model.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
+var config = model.Ref{Namespace: "g10", Name: "builder"}
+
+const hash = "sha256:abc"
 
 // pass lets time pass.
 func pass(d time.Duration) {

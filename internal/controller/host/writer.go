@@ -1,5 +1,5 @@
-// Package host writes the status of BareMetalHosts: the progress of their boots from the
-// boot log, and the conditions IdentityUnique and ConfigReadable.
+// Package host writes the status of BareMetalHosts: the state of their newest boots, and the conditions
+// IdentityUnique and ConfigReadable.
 package host
 
 import (
@@ -21,13 +21,13 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/feed"
-	"glowplug/internal/store/progress"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/snapshot"
 )
 
 const (
-	// perSecond bounds the writes, and inStorm those during a storm of boots: the states are
-	// in the boot log, so that the statuses can wait.
+	// perSecond bounds the writes, and inStorm those during a storm of boots: the boots are stored, so that the
+	// statuses can wait.
 	perSecond = 500
 	inStorm   = 10
 	// retryMin is the least pause after a write that the store refuses.
@@ -36,11 +36,11 @@ const (
 
 // StatusOptions are the parts of a StatusWriter.
 type StatusOptions struct {
-	// Progress has the states of boots.
-	Progress *progress.Tracker
+	// Boots has the newest boots of hosts.
+	Boots *boots.Tracker
 	// Inventory has the conflicts of hosts.
 	Inventory *snapshot.Inventory
-	// Host returns a host of the snapshot, or nil. Host may be nil.
+	// Host returns a host of the snapshot, or nil.
 	Host func(model.Ref) *model.Host
 	// Events records changes of conditions.
 	Events controller.Recorder
@@ -54,7 +54,7 @@ type StatusOptions struct {
 // concurrent use. Only Run and Shutdown block.
 type StatusWriter struct {
 	opts    StatusOptions
-	due     *feed.Subscription[progress.Due]
+	due     *feed.Subscription[boots.Due]
 	changes *feed.Subscription[snapshot.Change]
 	queue   *controller.Controller[model.Ref]
 	writer  *controller.Writer
@@ -70,10 +70,10 @@ type StatusWriter struct {
 func NewStatusWriter(opts StatusOptions) *StatusWriter {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	w := &StatusWriter{
-		opts: opts, due: opts.Progress.Subscribe(), changes: opts.Inventory.Subscribe(),
+		opts: opts, due: opts.Boots.Subscribe(), changes: opts.Inventory.Subscribe(),
 		findings: make(map[model.Ref]*findings),
 		writer: controller.NewWriter(controller.WriterOptions{
-			Name: "host status", PerSecond: perSecond, InStorm: inStorm, Storm: opts.Progress.Storm, Logger: opts.Logger,
+			Name: "host status", PerSecond: perSecond, InStorm: inStorm, Storm: opts.Boots.Storm, Logger: opts.Logger,
 		}),
 	}
 	w.queue = controller.New(controller.Options[model.Ref]{
@@ -84,12 +84,12 @@ func NewStatusWriter(opts StatusOptions) *StatusWriter {
 }
 
 // advanced takes a host whose machine has got on in its boot.
-func (w *StatusWriter) advanced(due progress.Due) {
-	if due != (progress.Due{}) {
+func (w *StatusWriter) advanced(due boots.Due) {
+	if due != (boots.Due{}) {
 		w.queue.EnqueueAfter(due.Host, due.Pause)
 		return
 	}
-	for _, ref := range w.opts.Progress.Unwritten() {
+	for _, ref := range w.opts.Boots.Unwritten() {
 		w.queue.Enqueue(ref)
 	}
 }
@@ -109,7 +109,7 @@ func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 }
 
 // Shutdown writes the rest once Run has returned, for as long as ctx lasts. After the next
-// start, statuses that are missing are written from the boot log.
+// start, statuses that are missing are written from the boots.
 func (w *StatusWriter) Shutdown(ctx context.Context) error {
 	refs := w.unwritten()
 	for i, ref := range refs {
@@ -133,12 +133,12 @@ func (w *StatusWriter) list(_ context.Context, enqueue func(model.Ref)) error {
 
 // unwritten returns the hosts whose status is not up to date.
 func (w *StatusWriter) unwritten() []model.Ref {
-	return append(w.opts.Progress.Unwritten(), w.pending()...)
+	return append(w.opts.Boots.Unwritten(), w.pending()...)
 }
 
 // reconcile writes the status of a host, unless it is up to date.
 func (w *StatusWriter) reconcile(ctx context.Context, ref model.Ref) (requeueAfter time.Duration, err error) {
-	if !w.opts.Progress.IsUnwritten(ref) && !w.findingsOf(ref).isPending() {
+	if !w.opts.Boots.IsUnwritten(ref) && !w.findingsOf(ref).isPending() {
 		return 0, nil
 	}
 	return 0, w.writer.Write(ctx, func(ctx context.Context) error { return w.write(ctx, ref) })
@@ -147,22 +147,22 @@ func (w *StatusWriter) reconcile(ctx context.Context, ref model.Ref) (requeueAft
 // write writes the status of a host. A change of a condition is an event, too.
 func (w *StatusWriter) write(ctx context.Context, ref model.Ref) error {
 	found := w.findingsOf(ref)
-	machine, isUnwritten := w.opts.Progress.BeginWrite(ref)
+	machine, isUnwritten := w.opts.Boots.BeginWrite(ref)
 	if !found.isPending() && (!isUnwritten || w.includes(&machine)) {
-		w.opts.Progress.EndWrite(&machine, nil)
+		w.opts.Boots.EndWrite(&machine, nil)
 		return nil
 	}
 	u := update{machine: machine, findings: found, conflicts: conflictsOf(w.opts.Inventory.View(), ref), at: time.Now()}
 	err := w.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+ref.String(), &v1.BareMetalHost{}, false, nil, u.apply, nil)
 	if isNotFound(err) {
-		err = progress.ErrGone
+		err = boots.ErrGone
 	}
 	if err == nil && machine.UID != u.uid { // the stored host is a new one of the same name
-		w.opts.Progress.EndWrite(&machine, progress.ErrGone)
+		w.opts.Boots.EndWrite(&machine, boots.ErrGone)
 	} else {
-		w.opts.Progress.EndWrite(&machine, err)
+		w.opts.Boots.EndWrite(&machine, err)
 	}
-	if err != nil && !errors.Is(err, progress.ErrGone) {
+	if err != nil && !errors.Is(err, boots.ErrGone) {
 		return err
 	}
 	w.forget(ref, found)
@@ -172,20 +172,20 @@ func (w *StatusWriter) write(ctx context.Context, ref model.Ref) error {
 	return nil
 }
 
-// includes reports whether the status of a host in the snapshot includes the state of the
-// boot log: another server may have written it.
-func (w *StatusWriter) includes(m *progress.Machine) bool {
-	if w.opts.Host == nil || !m.Logged || m.Stepped {
+// includes reports whether the status of a host in the snapshot has the state of its newest boot: the server that has
+// stored the boot may have written it, now or before a restart.
+func (w *StatusWriter) includes(m *boots.Machine) bool {
+	if w.opts.Host == nil || m.Own {
 		return false
 	}
-	host := w.opts.Host(m.Ref)
-	return host != nil && host.UID == m.UID && host.Progress.Position >= m.Progress.Position
+	host := w.opts.Host(m.Host)
+	return host != nil && host.UID == m.UID && m.IsIn(&host.Progress)
 }
 
 // update is one write of a status.
 type update struct {
-	machine  progress.Machine // zero: the progress in the status is up to date
-	findings *findings        // nil: there are none
+	machine  boots.Machine // zero: the progress in the status is up to date
+	findings *findings     // nil: there are none
 	// conflicts has a sentence for each conflict that the host has now.
 	conflicts []string
 	at        time.Time
@@ -201,7 +201,7 @@ func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Ob
 	u.uid, u.transitions = string(host.UID), nil
 	isPending := u.findings.isPending() && u.findings.uid == u.uid
 	if u.machine.UID != u.uid && !isPending {
-		return nil, nil, progress.ErrGone
+		return nil, nil, boots.ErrGone
 	}
 	if u.machine.UID == u.uid {
 		writeProgress(&host.Status, &u.machine)
@@ -215,36 +215,13 @@ func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Ob
 }
 
 // writeProgress writes the state of a machine's boot into a status.
-func writeProgress(s *v1.BareMetalHostStatus, m *progress.Machine) {
-	status := progressOf(s)
-	p := m.Merge(status)
-	if p.Seen.IsZero() { // the machine has sent no request
-		return
-	}
-	// Within one boot, a host does not go back from Provisioned to Provisioning.
-	if p.State == v1.StateProvisioning && s.State == v1.StateProvisioned && p.Boots == s.BootCount {
-		p.State = s.State
-	}
-	s.State, s.Rearmed, s.BootCount, s.BootRecord = p.State, p.Rearmed, p.Boots, int64(p.Position)
-	s.Provisioning = p.Window.Status()
+func writeProgress(s *v1.BareMetalHostStatus, m *boots.Machine) {
+	p := &m.Progress
+	s.State, s.Rearmed, s.BootCount, s.Provisioning = cmp.Or(p.State, s.State), p.Rearmed, p.Boots, p.Window.Status()
 	s.LastSeen, s.LastScript, s.LastBoot = timeOf(p.Seen), timeOf(p.Script), timeOf(p.Boot)
-	if m.Config != (model.Ref{}) && !status.Seen.After(m.Progress.Seen) {
+	if m.Config != (model.Ref{}) {
 		s.LastConfig, s.LastConfigHash = m.Config.String(), m.Hash
 	}
-}
-
-// progressOf returns the state of a host's boot by its status.
-func progressOf(s *v1.BareMetalHostStatus) model.Progress {
-	p := model.Progress{
-		State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)),
-		Window: model.WindowOf(s.Provisioning),
-	}
-	for to, from := range map[*time.Time]*metav1.Time{&p.Seen: s.LastSeen, &p.Script: s.LastScript, &p.Boot: s.LastBoot} {
-		if from != nil {
-			*to = from.Time
-		}
-	}
-	return p
 }
 
 func timeOf(t time.Time) *metav1.Time {

@@ -74,6 +74,7 @@ func (r *Recorder) Delete(key string, _ uint64) {
 	if m := r.byName[key]; m != nil {
 		m.stored = false
 		r.remove(m)
+		r.opts.Dropped(key)
 	}
 }
 

@@ -50,6 +50,8 @@ type Options struct {
 	// IsHost reports whether a machine with a hardware address, which may be zero, and an IP
 	// address is a host.
 	IsHost func(mac netaddr.MAC, addr netip.Addr) bool
+	// Dropped is told each machine that is not listed any more; it must not block. Nil: nobody is told.
+	Dropped func(name string)
 	// Logger takes failures; Registerer takes the metrics; Metrics counts the writes. The
 	// last two may be nil.
 	Logger     *slog.Logger
@@ -75,6 +77,9 @@ type Recorder struct {
 
 // New returns a Recorder, which writes nothing before Run.
 func New(opts Options) *Recorder {
+	if opts.Dropped == nil {
+		opts.Dropped = func(string) {}
+	}
 	r := &Recorder{
 		opts: opts, changes: opts.Inventory.Subscribe(), machines: newMachines(), gone: map[string]bool{},
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -95,6 +100,13 @@ func New(opts Options) *Recorder {
 		Name: "unknown", Reconcile: r.reconcile, List: r.list, Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	return r
+}
+
+// Has reports whether a machine is listed.
+func (r *Recorder) Has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byName[name] != nil
 }
 
 // Len returns the number of unknown machines.
@@ -161,6 +173,7 @@ func (r *Recorder) mayClaim(mac netaddr.MAC) bool {
 // drop removes a machine, from the store as well.
 func (r *Recorder) drop(m *machine) {
 	r.remove(m)
+	r.opts.Dropped(m.name)
 	if m.stored {
 		r.gone[m.name] = true
 		r.queue.Enqueue(m.name)

@@ -20,6 +20,8 @@ type BootDecision struct {
 	// Image is the image that it boots; nil where it boots its disk or a script without an
 	// image, or is unknown. It may be set beside Err, where it cannot be served.
 	Image *model.Image
+	// Args are the host's own kernel arguments for its image; nil: it has none.
+	Args []string
 	// Script is the host's own script or that of its namespace, a template; "": none. OfNamespace is true where it is
 	// that of the namespace.
 	Script      string
@@ -182,12 +184,14 @@ func (q *bootQuestion) storedImage(h *model.Host) (*model.Image, *fault.Error) {
 
 // image returns the image of a host, or an error where this server cannot serve it.
 func (q *bootQuestion) image(b *BootDecision) (*model.Image, *fault.Error) {
-	h := b.Host
-	image, failure := q.storedImage(h)
+	image, failure := q.storedImage(b.Host)
+	if image != nil {
+		b.Args = model.OwnArgs(q.view, b.Host, image)
+	}
 	if failure != nil || image.External != nil || q.decider.opts.Images == nil {
 		return image, failure
 	}
-	if err := q.decider.opts.Images.Prepare(image, h.Booting().KernelArgs, placeholder(b)); err != nil {
+	if err := q.decider.opts.Images.Prepare(image, b.Args, placeholder(b)); err != nil {
 		unavailable := *fault.Of(err)
 		unavailable.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
 		return image, &unavailable

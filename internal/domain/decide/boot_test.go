@@ -401,47 +401,17 @@ func TestAdvanceUnderAnotherClock(t *testing.T) {
 	h := &model.Host{}
 	ahead := epoch.Add(time.Hour)
 	known, _ := Advance(h, model.Progress{}, ImageStep, ahead)
-	known.Position = 1
 	for i, step := range []Step{ImageStep, ConfigStep, DiskStep, DiskStep} {
 		next, _ := Advance(h, known, step, epoch.Add(time.Duration(i)*time.Second))
-		if LaterSeen(known, next) {
+		if known.Seen.After(next.Seen) {
 			t.Fatalf("step %d: %+v is taken for later than %+v", i, known, next)
 		}
-		after := known.Position
-		next.Position = after + 1
-		known.Seen = known.Seen.Truncate(time.Second) // as it is stored
-		if known = Fold(known, next, after); !Same(known, next) || known.Position != next.Position {
-			t.Fatalf("step %d: %+v is not taken: %+v", i, next, known)
-		}
+		known = next
 	}
 	if !known.Seen.Equal(ahead) {
 		t.Errorf("it has run ahead of every clock: %v", known.Seen)
 	}
 	if armed, _ := Armed(h, known); armed || known.State != v1.StateProvisioned {
 		t.Errorf("%+v", known)
-	}
-}
-
-// TestFold is the table of what a record of the boot log changes.
-func TestFold(t *testing.T) {
-	at := func(state string, position uint64, minute int) model.Progress {
-		return model.Progress{State: state, Position: position, Seen: epoch.Add(time.Duration(minute) * time.Minute)}
-	}
-	booting, provisioned := v1.StateBooting, v1.StateProvisioned
-	for name, c := range map[string]struct {
-		known, record, want model.Progress
-		after               uint64
-	}{
-		"the first":                        {model.Progress{}, at(booting, 1, 1), at(booting, 1, 1), 0},
-		"one that is included":             {at(provisioned, 7, 1), at(booting, 7, 1), at(provisioned, 7, 1), 6},
-		"one that came back":               {at(provisioned, 7, 1), at(booting, 3, 9), at(provisioned, 7, 1), 2},
-		"one that succeeds what is known":  {at(booting, 7, 5), at(provisioned, 8, 5), at(provisioned, 8, 5), 7},
-		"of a clock that is behind":        {at(booting, 7, 50), at(provisioned, 8, 5), at(provisioned, 8, 50), 7},
-		"of a server that was cut off":     {at(provisioned, 7, 50), at(booting, 8, 5), at(provisioned, 8, 50), 3},
-		"of one that saw the machine last": {at(booting, 7, 5), at(provisioned, 8, 50), at(provisioned, 8, 50), 3},
-	} {
-		if got := Fold(c.known, c.record, c.after); got != c.want {
-			t.Errorf("%s: %+v; want %+v", name, got, c.want)
-		}
 	}
 }

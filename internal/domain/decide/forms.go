@@ -27,6 +27,8 @@ type Form struct {
 	Bytes []byte
 	// Hash is "sha256:" and the hex digest of Bytes; ETag is Hash in quotes.
 	Hash, ETag string
+	// Masked has placeholders in place of the values of Secrets, and the same Hash; nil: there are none.
+	Masked *Form
 
 	// refused is the reason why there are no bytes.
 	refused string
@@ -147,13 +149,18 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 }
 
 // Form returns a config in an Ignition version. A config with the values of Secrets is not cached, its
-// hash stays that without them, and no reason quotes a value.
+// hash is that with placeholders, and no reason quotes a value.
 func (d *Decider) Form(config *model.Config, version string) *Form {
 	if !config.Revealed {
 		return d.forms.of(config, version)
 	}
 	form := convert(config.Artifact, version)
 	form.Hash = config.Hash
+	if config.Masked != nil {
+		if form.Masked = d.forms.of(config.Masked, version); form.Masked.Bytes != nil {
+			form.Hash = form.Masked.Hash
+		}
+	}
 	if form.refused != "" {
 		form.refused = "it has values of Secrets, and cannot be converted with them"
 	}

@@ -83,17 +83,9 @@ func (d *Decider) decideImage(view model.View, req *Request, image *model.Image,
 	}
 	i.Missed = i.Err != nil && !own && (i.Err.Kind == fault.NoMatch || i.Err.Kind == fault.Refused)
 	if own {
-		i.Args, i.Token = ownArguments(host), q.token()
+		i.Args, i.Token = model.OwnArgs(view, host, image), q.token()
 	}
 	return i
-}
-
-// ownArguments returns the kernel arguments of a host; nil: it has none.
-func ownArguments(host *model.Host) []string {
-	if args := host.Booting().KernelArgs; len(args) > 0 {
-		return args
-	}
-	return nil
 }
 
 // token returns the token that the arguments of a machine's own image carry; "": it needs none.
@@ -157,13 +149,13 @@ func (d *Decider) withheld(view model.View, req *Request, named func(*model.Imag
 
 // KernelArgs returns the kernel arguments of an image that is a kernel and its files:
 // those with which its distribution finds its config here, unless the image wants none, those of the image,
-// and the host's own. Of one name the last one counts. base is this server's URL, for ${glowplug}; rootfs the URL
-// of the root file system, "" where there is none. host may be nil. URLs of configs and images carry
-// the token of the boot, unless that is "".
+// and own, those of a host. Of one name the last one counts. base is this server's URL, for ${glowplug}; rootfs the URL
+// of the root file system, "" where there is none. URLs of configs and images carry the token of the boot, unless that
+// is "".
 //
 // CoreOS needs the same arguments as its ISO images. Flatcar has no root file system
 // beside its initramfs, and its own flag for the first boot.
-func KernelArgs(image *model.Image, host *model.Host, base, rootfs, token string) []string {
+func KernelArgs(image *model.Image, own []string, base, rootfs, token string) []string {
 	var args []string
 	if !image.NoDefaultArgs {
 		first := "ignition.firstboot"
@@ -172,10 +164,7 @@ func KernelArgs(image *model.Image, host *model.Host, base, rootfs, token string
 		}
 		args = []string{first, "ignition.platform.id=metal", "ignition.config.url=${glowplug}/api/v1/ignition"}
 	}
-	args = v1.MergeKernelArgs(args, image.KernelArgs)
-	if host != nil && host.Image == image.Ref {
-		args = v1.MergeKernelArgs(args, host.Booting().KernelArgs)
-	}
+	args = v1.MergeKernelArgs(v1.MergeKernelArgs(args, image.KernelArgs), own)
 	if rootfs != "" {
 		args = v1.MergeKernelArgs(args, []string{"coreos.live.rootfs_url=" + rootfs})
 	}

@@ -14,6 +14,8 @@ type Losses struct {
 	// Namespaces is true for Namespaces, roles and bindings: they say which namespaces are islands, and a namespace
 	// has limits and a boot script.
 	Namespaces bool
+	// Boots are the keys, namespace/name, of the hosts whose newest boot is lost.
+	Boots []string
 }
 
 // LostObjects returns what the store has lost, for each decision.
@@ -37,6 +39,8 @@ func (q *configQuestion) holdConfig() *fault.Error {
 	lost, host, config := lossesOf(q.decider.opts.Lost), q.dec.Host, q.dec.Config
 	final := config != nil && (q.dec.Tier == match.MAC || q.dec.Tier == match.Role)
 	switch {
+	case lost.lacksBoot(host) && q.view.Limits(host) != (model.Limits{}):
+		return lostBoot(host)
 	case lost.Hosts && !q.hasCardOfHost():
 		return held("hosts", byCard)
 	case lost.Configs && !final:
@@ -53,6 +57,8 @@ func (q *configQuestion) holdConfig() *fault.Error {
 func (q *bootQuestion) holdBoot() *fault.Error {
 	lost := lossesOf(q.decider.opts.Lost)
 	switch {
+	case lost.lacksBoot(q.dec.Host):
+		return lostBoot(q.dec.Host)
 	case q.hasCardOfHost() || !lost.Hosts && !lost.Images && !lost.Namespaces:
 		return nil
 	case lost.Hosts:
@@ -61,6 +67,17 @@ func (q *bootQuestion) holdBoot() *fault.Error {
 		return held("images", byCard)
 	}
 	return held("namespaces, roles or bindings", byCard)
+}
+
+// lacksBoot reports whether the newest boot of a host, which may be nil, is lost.
+func (l *Losses) lacksBoot(h *model.Host) bool {
+	return len(l.Boots) > 0 && h != nil && slices.Contains(l.Boots, h.Ref.String())
+}
+
+// lostBoot is the error of a machine of which nobody knows any more whether it is provisioned.
+func lostBoot(h *model.Host) *fault.Error {
+	return fault.New(fault.Unavailable, "the store has lost the newest boot of host "+h.Ref.String()+", and with it whether "+
+		"its machine is provisioned; set status.state of the host to what it is, and this machine is served when it asks again")
 }
 
 // holdScript returns the error of a known host whose namespace is lost, and with it perhaps its boot script, or whose

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
@@ -157,5 +160,34 @@ func TestLossesHoldUpBoots(t *testing.T) {
 	i := losing(here, Losses{Images: true}).Image(card("5").Request(t), model.Ref{Namespace: "rack-a", Name: "gone"}, false)
 	if i.Err == nil || i.Err.Kind.Status() != 503 {
 		t.Errorf("an image that may be lost: %v", i.Err)
+	}
+}
+
+// TestALostBootHoldsUpItsHost: the machine of a host whose newest boot is lost gets no script, since it may be
+// provisioned, and no config where that is limited. Its config is served otherwise, and no other machine waits.
+func TestALostBootHoldsUpItsHost(t *testing.T) {
+	var l lab
+	l.Host("rack-a", "lost", "52:54:00:00:00:01", "192.0.2.1")
+	limited := l.Host("rack-a", "limited", "52:54:00:00:00:02", "192.0.2.2")
+	limited.Spec.Provisioning = &v1.Provisioning{Window: &metav1.Duration{Duration: time.Hour}}
+	l.Host("rack-a", "other", "52:54:00:00:00:03", "192.0.2.3")
+	l.Config("default", "everybody", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+	d := losing(l.Inventory(t), Losses{Boots: []string{"rack-a/lost", "rack-a/limited"}})
+	for name, c := range map[string]struct {
+		from           string
+		script, config bool
+	}{
+		"lost": {"192.0.2.1", false, true}, "limited": {"192.0.2.2", false, false}, "other": {"192.0.2.3", true, true},
+	} {
+		req := ask{From: c.from}.Request(t)
+		if dec := d.Config(req); (dec.Err == nil) != c.config {
+			t.Errorf("%s: the config: %v", name, dec.Err)
+		}
+		req.Type = IPXE
+		if b := d.Boot(req); (b.Err == nil) != c.script {
+			t.Errorf("%s: the script: %v", name, b.Err)
+		} else if b.Err != nil && !strings.Contains(b.Err.Sentence, "set status.state of the host") {
+			t.Errorf("%s: %s", name, b.Err.Sentence)
+		}
 	}
 }

@@ -139,35 +139,7 @@ func stateAfter(h *model.Host, state string, step Step, began bool) string {
 // apart reports whether two times are of two boots. The clock may have been set back.
 func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
 
-// Same reports whether two states lead to the same next boot. A state that does not goes
-// into the boot log.
+// Same reports whether two states lead to the same next boot. A state that does not is stored within a second.
 func Same(a, b model.Progress) bool {
 	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots && sameWindow(a.Window, b.Window)
 }
-
-// Fold returns the state of a host from the known state and a record of the boot log.
-// after is the position of the newest record that the writer of this one knew.
-// Records arrive in the order of their positions. A record that the state already includes
-// has no effect. A record succeeds the state that its writer knew. Where another server has
-// written meanwhile, the record of the one that saw the machine later counts.
-func Fold(known, record model.Progress, after uint64) model.Progress {
-	if record.Position <= known.Position {
-		return known
-	}
-	next := record
-	if after < known.Position && LaterSeen(known, record) {
-		next = known
-		next.Position = record.Position
-	}
-	if after < known.Position {
-		next.Window = laterWindow(known.Window, record.Window)
-	}
-	if known.Seen.After(next.Seen) {
-		next.Seen = known.Seen
-	}
-	return next
-}
-
-// LaterSeen reports whether the machine was seen later in a than in b. A status has
-// whole seconds, so whole seconds are compared.
-func LaterSeen(a, b model.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }

@@ -149,9 +149,9 @@ func sameWindow(a, b *model.Window) bool {
 		slices.Equal(a.Clients, b.Clients) && a.Boot == b.Boot && a.Token.Equal(b.Token)
 }
 
-// laterWindow merges two records of the use of windows, of which two servers wrote one each: the later
+// LaterWindow merges two records of the use of windows, of which two servers wrote one each: the later
 // window counts and, of the same window, the use by which more is refused. The later token counts.
-func laterWindow(a, b *model.Window) *model.Window {
+func LaterWindow(a, b *model.Window) *model.Window {
 	switch {
 	case a == nil:
 		return b

@@ -24,6 +24,11 @@ func AdviseHost(d *decide.Decider, h *model.Host) (advice []Advice) {
 		advice = append(advice, Advice{"spec.systemUUID", "many machines report this UUID, since their vendor has set " +
 			"none of their own: it identifies no machine; leave it out"})
 	}
+	if image := d.View().Image(h.Image); image != nil {
+		if reason := noInstallation(image, h); reason != "" {
+			advice = append(advice, Advice{"spec.rootDeviceHints", reason})
+		}
+	}
 	if view := d.View(); view.Limits(h).Token && !view.HasScript(h) {
 		advice = append(advice, Advice{"spec.provisioning.token", "the machine gets no token, and without it no " +
 			"config: it boots its disk; set image or ipxe, or token: false"})

@@ -13,10 +13,10 @@ import (
 // serverURL stands for the URL of this server, as in kernelArgs.
 const serverURL = "${glowplug}"
 
-// explainArguments returns the kernel arguments with which a host boots an image, with the origin of each. Where the
-// image is not ready, those of its boot entries and its default ones are not known.
-func explainArguments(image *model.Image, host *model.Host) (explained []Argument) {
-	own, args := host.Booting().KernelArgs, image.AppliedArgs
+// Arguments returns the kernel arguments with which a host boots an image, with the origin of each. own are those of
+// the host. Where the image is not ready, those of its boot entries and its default ones are not known.
+func Arguments(image *model.Image, own []string) (explained []Argument) {
+	args := image.AppliedArgs
 	switch {
 	case image.External != nil:
 		return nil
@@ -25,7 +25,7 @@ func explainArguments(image *model.Image, host *model.Host) (explained []Argumen
 		if image.Rootfs {
 			rootfs = serverURL + "/iso/" + image.Ref.String() + "/files/rootfs"
 		}
-		args = decide.KernelArgs(image, host, serverURL, rootfs, "")
+		args = decide.KernelArgs(image, own, serverURL, rootfs, "")
 	case len(args) == 0:
 		args = image.KernelArgs
 		fallthrough
@@ -35,6 +35,8 @@ func explainArguments(image *model.Image, host *model.Host) (explained []Argumen
 	for _, arg := range args {
 		from := FromDefault
 		switch {
+		case slices.Contains(own, arg) && strings.HasPrefix(arg, "coreos.inst."):
+			from = FromInstall
 		case slices.Contains(own, arg):
 			from = FromHost
 		case v1.HasKernelArg(image.KernelArgs, arg):
@@ -49,17 +51,35 @@ func explainArguments(image *model.Image, host *model.Host) (explained []Argumen
 
 // noConfig says that no kernel argument tells the system of an image where its config is; "": one does, be it one
 // of the host, or that is not known.
-func noConfig(image *model.Image, host *model.Host) string {
-	if slices.ContainsFunc(host.Booting().KernelArgs, iso.TellsConfig) || image.NoConfig == "" {
+func noConfig(image *model.Image, own []string) string {
+	if slices.ContainsFunc(own, iso.TellsConfig) || image.NoConfig == "" {
 		return ""
 	}
 	return "image " + image.Ref.String() + ": " + image.NoConfig
 }
 
+// noInstallation says that a host names a disk for a system that its image does not install; "": it does, or the host
+// names none, or the image is not known yet.
+func noInstallation(image *model.Image, h *model.Host) string {
+	hint := ""
+	switch {
+	case image.Phase != v1.PhaseReady || image.Installs():
+		return ""
+	case h.Booting().InstallDevice != "":
+		hint = "spec.rootDeviceHints of the host"
+	case image.InstallDevice != "":
+		hint = "its annotation " + v1.AnnotationInstallDevice
+	default:
+		return ""
+	}
+	return "image " + image.Ref.String() + " is no live system of CoreOS, so it installs nothing by itself: " + hint +
+		" has no effect"
+}
+
 // otherType says that a host boots an image whose kernel arguments ask this server for a config of a type of which the
 // host has none, while it has one of the other type; "": they do not.
 func otherType(d *decide.Decider, view model.View, image *model.Image, h *model.Host) string {
-	typ, argument := askedType(bootArguments(h, image))
+	typ, argument := askedType(bootArguments(model.OwnArgs(view, h, image), image))
 	if typ == "" || d.Assigned(view, h, typ) != nil {
 		return ""
 	}
@@ -89,14 +109,24 @@ func askedType(args []string) (asked, argument string) {
 	return asked, argument
 }
 
-// bootArguments returns the kernel arguments with which a host boots an image; nil: they are not known.
-func bootArguments(h *model.Host, image *model.Image) []string {
+// bootArguments returns the kernel arguments with which a host boots an image; own are those of the host. nil: they are
+// not known.
+func bootArguments(own []string, image *model.Image) []string {
 	var lines []string
 	switch {
 	case image.PXE:
-		lines = decide.KernelArgs(image, h, "", "rootfs", "")
+		lines = decide.KernelArgs(image, own, "", "rootfs", "")
 	case len(image.Args) > 0:
-		lines = v1.MergeKernelArgs(image.Args, h.Booting().KernelArgs)
+		lines = v1.MergeKernelArgs(image.Args, own)
 	}
 	return strings.Fields(strings.Join(lines, " "))
+}
+
+// Line returns the kernel arguments of Arguments as one line, for the server with a URL.
+func Line(image *model.Image, own []string, url string) string {
+	var args []string
+	for _, arg := range Arguments(image, own) {
+		args = append(args, strings.ReplaceAll(arg.Argument, serverURL, url))
+	}
+	return strings.Join(args, " ")
 }

@@ -147,8 +147,9 @@ func explainBoot(d *decide.Decider, req *decide.Request) *Boot {
 		State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
 	}
 	if b.Image != nil {
-		e.Image, e.Arguments = b.Image.Ref.String(), explainArguments(b.Image, b.Host)
-		e.NoConfig = cmp.Or(noConfig(b.Image, b.Host), otherType(d, d.View(), b.Image, b.Host))
+		e.Image, e.Arguments = b.Image.Ref.String(), Arguments(b.Image, b.Args)
+		e.NoConfig = cmp.Or(noConfig(b.Image, b.Args), noInstallation(b.Image, b.Host),
+			otherType(d, d.View(), b.Image, b.Host))
 		e.Release, e.MaxIgnition = b.Image.Release, b.Image.MaxIgnition
 	}
 	if b.Err != nil {

@@ -110,11 +110,12 @@ const (
 	FromDefault = "default"
 	FromImage   = "image"
 	FromHost    = "host"
+	FromInstall = "installation"
 )
 
 // Argument is a kernel argument, and where it is from: the boot entries of the image itself, FromDefault, of
-// the distribution, or kernelArgs of the image or the host. In those of a host, ${glowplug} stands for the URL of the
-// server.
+// the distribution, kernelArgs of the image or the host, or those of the installer. In those of a host, ${glowplug}
+// stands for the URL of the server.
 type Argument struct {
 	Argument string `json:"argument"`
 	From     string `json:"from"`

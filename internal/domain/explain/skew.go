@@ -53,7 +53,7 @@ const maxSkewed = 20_000
 // is unknown whether it does. The rendering of a template is unknown.
 func SkewOf(d *decide.Decider, h *model.Host) *Skew {
 	image, config := booted(d, d.View(), h, Changed{}, nil)
-	return compare(h, image, config)
+	return compare(d.View(), h, image, config)
 }
 
 // SkewOfStored is SkewOf for a stored host. It renders a template for the host, converts
@@ -62,7 +62,7 @@ func SkewOf(d *decide.Decider, h *model.Host) *Skew {
 func SkewOfStored(d *decide.Decider, h *model.Host, gone <-chan struct{}) (s *Skew, known bool) {
 	image, config := booted(d, d.View(), h, Changed{}, nil)
 	if config == nil || !config.Template || d.Renderer() == nil {
-		return compare(h, image, config), true
+		return compare(d.View(), h, image, config), true
 	}
 	rendered, err := d.Renderer().Render(config, h, nil, decide.Asker{Gone: gone})
 	if err != nil {
@@ -71,7 +71,7 @@ func SkewOfStored(d *decide.Decider, h *model.Host, gone <-chan struct{}) (s *Sk
 	if image.MaxIgnition != "" && !isServed(d, rendered, image.MaxIgnition) {
 		return newSkew(h, image, rendered), true
 	}
-	return stopsLive(h, image, rendered, ignition.LiveDemandsOf(rendered.Artifact)), true
+	return stopsLive(d.View(), h, image, rendered, ignition.LiveDemandsOf(rendered.Artifact)), true
 }
 
 // Provisions returns the Ignition config that a stored host receives, rendered where it is a template;
@@ -120,7 +120,7 @@ func Skews(d *decide.Decider, c Changed, most int) (found []*Skew) {
 			break
 		}
 		image, config := booted(d, view, h, c, alone)
-		if s := compare(h, image, config); s != nil {
+		if s := compare(view, h, image, config); s != nil {
 			found = append(found, s)
 		}
 	}
@@ -153,23 +153,25 @@ func imaged(d *decide.Decider, c Changed) []*model.Host {
 }
 
 // compare compares an image and a config; either may be nil.
-func compare(h *model.Host, image *model.Image, config *model.Config) *Skew {
+func compare(view model.View, h *model.Host, image *model.Image, config *model.Config) *Skew {
 	switch {
 	case config == nil:
 		return nil
 	case !config.Servable.Reads(image.MaxIgnition):
 		return newSkew(h, image, config)
 	}
-	return stopsLive(h, image, config, config.Demands)
+	return stopsLive(view, h, image, config, config.Demands)
 }
 
 // stopsLive returns the skew of a config that asks of a live system what it cannot do; nil: it does not, or the
 // arguments of the image are not known.
-func stopsLive(h *model.Host, image *model.Image, config *model.Config, demands *ignition.LiveDemands) *Skew {
+func stopsLive(
+	view model.View, h *model.Host, image *model.Image, config *model.Config, demands *ignition.LiveDemands,
+) *Skew {
 	if demands == nil || !image.Live {
 		return nil
 	}
-	args := bootArguments(h, image)
+	args := bootArguments(model.OwnArgs(view, h, image), image)
 	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "ignition.config.url=") }) {
 		return nil // the config is for the system that it installs
 	}

@@ -221,7 +221,7 @@ func (s *side) booted(h *model.Host) booted {
 	b := booted{local: decision.Local, script: decision.Script}
 	if image := decision.Image; image != nil {
 		b.image, b.generation = image.Ref, image.Generation
-		b.args = strings.Join(decision.Host.Booting().KernelArgs, " ")
+		b.args = strings.Join(decision.Args, " ")
 		var err error
 		if b.login, err = s.login(image); err != nil {
 			return booted{fails: true}

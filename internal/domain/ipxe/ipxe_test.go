@@ -261,3 +261,35 @@ func expect(t *testing.T, script string, prefixes ...string) {
 		}
 	}
 }
+
+// TestMasked: marks stand for the token and for the names and passwords that a script sets, in whatever form.
+func TestMasked(t *testing.T) {
+	target := router()
+	target.IQN += ":token:abcdef"
+	target.CHAP = &CHAP{Username: "node", Password: "correct horse", MutualUsername: "target", MutualPassword: "two"}
+	script, err := Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+set username <chap username>
+set password <chap password>
+set reverse-username <chap username>
+set reverse-password <chap password>
+sanboot iscsi:192.168.10.1::::` + router().IQN + `:token:<token>
+`
+	if got := Masked(script, "abcdef"); !strings.HasSuffix(got, want) {
+		t.Error(got)
+	}
+	for text, want := range map[string]string{
+		"": "", "echo set a name\n": "echo set a name\n", "set user x": "set user x", "set username": "set username",
+		"  set  password:hex 61:62 && echo abcdef":   "  set  password <chap password> && echo abcdef",
+		"set username\nset password a\n":             "set username\nset password <chap password>\n",
+		"reset username x":                           "reset username x",
+		"set password two words || set username a b": "set password <chap password> || set username <chap username>",
+	} {
+		if got := Masked(text, ""); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package ipxe
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -84,4 +85,20 @@ func secret(setting, value string) string {
 		return "set " + setting + " " + value
 	}
 	return "set " + setting + ":hex " + strings.ReplaceAll(fmt.Sprintf("% x", value), " ", ":")
+}
+
+// credentials finds the assignments of the names and passwords of a login. A value goes on to the next command.
+var credentials = regexp.MustCompile(
+	`(?m)\b(set[ \t]+(?:reverse-)?(username|password))(?::\w+)?[ \t]+\S.*?([ \t]+(?:&&|\|\|)|$)`)
+
+// Masked returns a script with marks in place of the token of a boot, which may be "", and of the names and passwords
+// that it sets.
+func Masked(script, token string) string {
+	if token != "" {
+		script = strings.ReplaceAll(script, token, "<token>")
+	}
+	if !strings.Contains(script, "username") && !strings.Contains(script, "password") { // most scripts set none
+		return script
+	}
+	return credentials.ReplaceAllString(script, "$1 <chap $2>$3")
 }

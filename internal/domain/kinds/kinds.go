@@ -19,6 +19,7 @@ import (
 const (
 	IgnitionConfigs = "ignitionconfigs"
 	BareMetalHosts  = "baremetalhosts"
+	Boots           = "boots"
 	ISCSICdroms     = "iscsicdroms"
 	StreamReleases  = "streamreleases"
 	ConfigMaps      = "configmaps"
@@ -86,6 +87,10 @@ var all = []*Kind{
 		Restored: restoredHost, Rights: slices.Concat(rights(rbac.View, rbac.Reading, "", "/status"),
 			rights(rbac.Edit, rbac.Writing, "", "/status"), rights(rbac.Edit, rbac.Getting, "/credentials")),
 	}, v1.ValidateBareMetalHost, nil),
+	describe[v1.Boot, v1.BootList](Kind{
+		Resource: Boots, Namespaced: true, Boot: AllAnswers, Restored: restoredHost,
+		Rights: append(rights(rbac.View, rbac.Reading, ""), rights(rbac.Edit, rbac.Getting, "/rendered")...),
+	}, nil, nil),
 	describe[v1.IgnitionConfig, v1.IgnitionConfigList](Kind{
 		Resource: IgnitionConfigs, ShortName: "ign", Namespaced: true, InAll: true, InManifests: true, Boot: AllAnswers,
 		Rights: slices.Concat(rights(rbac.View, rbac.Reading, "", "/status"),

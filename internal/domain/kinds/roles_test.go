@@ -46,7 +46,7 @@ func TestBuiltinRolesAreNested(t *testing.T) {
 		}
 		for _, resource := range rule.Resources {
 			if slices.Contains([]string{"*", "secrets", "baremetalhosts/credentials", "ignitionconfigs/source",
-				"ignitionconfigs/rendered", "iscsicdroms/credentials"}, resource) {
+				"ignitionconfigs/rendered", "iscsicdroms/credentials", "boots/rendered"}, resource) {
 				t.Errorf("view reads %s", resource)
 			}
 		}

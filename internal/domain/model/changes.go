@@ -111,7 +111,7 @@ func (c *Config) Unmerged(former *Config) *Config {
 	if former == nil || former.Type != c.Type {
 		former = &Config{Format: c.Format}
 	}
-	out.Artifact, out.Hash, out.ETag = former.Artifact, former.Hash, former.ETag
+	out.Artifact, out.Hash, out.ETag, out.Compiled = former.Artifact, former.Hash, former.ETag, former.Compiled
 	out.IgnitionVersion, out.Servable, out.Unjudged = former.IgnitionVersion, former.Servable, former.Unjudged
 	out.Template, out.Format = former.Template, former.Format
 	out.Confidential = c.Confidential || former.Confidential

@@ -24,6 +24,8 @@ type Config struct {
 	Installer string
 	// Generation is metadata.generation.
 	Generation int64
+	// Compiled is the generation of the source that Artifact is made of.
+	Compiled int64
 	// Source is the newest spec.config, for format=raw.
 	Source string
 	// Artifact is the last good compilation; nil where there never was one.
@@ -36,8 +38,10 @@ type Config struct {
 	IgnitionVersion string
 	// Secrets are those of a rendering that has placeholders in place of their values. Revealed is true for one
 	// that has the values, whose Hash is that of the other. Neither is stored.
+	// Masked is then the other one.
 	Secrets  []template.SecretKey
 	Revealed bool
+	Masked   *Config
 	// Servable are the Ignition spec versions that it can be converted to; none where that
 	// is not known.
 	Servable ignition.Specs

@@ -87,13 +87,17 @@ func hostBoot(stored *storedHost) *HostBoot {
 	boot := &HostBoot{
 		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,
 		KernelArgs: spec.KernelArgs, IPXE: spec.IPXE, Rearm: stored.Metadata.Annotations[v1.AnnotationRearm],
-		Armed: time.Time(stored.Status.Armed),
+		Armed: time.Time(stored.Status.Armed), InstallDevice: spec.RootDeviceHints.Device(),
+	}
+	if spec.PXE != nil {
+		boot.PXE = *spec.PXE
 	}
 	if spec.Provisioning != nil {
 		boot.Provisioning = *spec.Provisioning
 	}
 	if boot.Disk || boot.Forever || len(boot.KernelArgs) > 0 || boot.IPXE != "" || boot.Rearm != "" ||
-		!boot.Armed.IsZero() || spec.Provisioning != nil {
+		!boot.Armed.IsZero() || spec.Provisioning != nil || spec.PXE != nil ||
+		boot.InstallDevice != "" {
 		return boot
 	}
 	return nil
@@ -220,6 +224,7 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 // serve adopts the last successful compilation.
 func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersions) {
 	c.Artifact, c.Hash, c.IgnitionVersion = made.Artifact, made.Hash, made.IgnitionVersion
+	c.Compiled = made.Generation
 	c.ETag = `"` + made.Hash + `"`
 	c.Confidential = c.Confidential || made.Confidential
 	if c.Template = made.Template; made.Template && made.Format != "" {
@@ -326,8 +331,9 @@ func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 		Sum:    status.SHA256, Release: status.ServedRelease, MaxIgnition: status.MaxIgnition,
 		Architectures: status.Architectures,
 		Phase:         status.Phase, Message: status.ErrorMessage, IQN: status.TargetIQN,
-		Live: spec.External == nil && status.Distro == distroCoreOS,
-		Args: argumentsOf(spec, status),
+		Live:        spec.External == nil && status.Distro == distroCoreOS,
+		Args:        argumentsOf(spec, status),
+		StepTimeout: v1.StepTimeoutOf(meta.Annotations), InstallDevice: meta.Annotations[v1.AnnotationInstallDevice],
 	}
 }
 
@@ -358,6 +364,7 @@ func newNamespace(name string, annotations map[string]string) *Namespace {
 		Island:        annotations[v1.AnnotationIsland],
 		Isolated:      annotations[v1.AnnotationIsolated] == "true",
 		Provisioning:  v1.ProvisioningOf(annotations),
+		InstallDevice: annotations[v1.AnnotationInstallDevice],
 	}
 }
 

@@ -49,6 +49,10 @@ type HostBoot struct {
 	KernelArgs []string
 	// IPXE is the host's own script, a template.
 	IPXE string
+	// InstallDevice is the disk that it installs on by its own hints; "": they name none.
+	InstallDevice string
+	// PXE is how its firmware is answered.
+	PXE v1.HostPXE
 	// Rearm is the annotation that arms the host again, and Armed the time of its last new value;
 	// zero: it was never changed.
 	Rearm string
@@ -76,12 +80,14 @@ const (
 	ImageReady
 	ConfigReadable
 	DataPreserved
+	BootProgressing
 )
 
 // conditionNames has the name of each in a status.
 var conditionNames = map[string]Conditions{
 	v1.ConditionConfigMatched: ConfigMatched, v1.ConditionImageReady: ImageReady,
 	v1.ConditionConfigReadable: ConfigReadable, v1.ConditionDataPreserved: DataPreserved,
+	v1.ConditionBootProgressing: BootProgressing,
 }
 
 // ConditionOf returns the condition with a name in a status.
@@ -113,7 +119,7 @@ type Progress struct {
 	// Window is the use of the provisioning window; nil: nothing of it is recorded. It is
 	// immutable.
 	Window *Window
-	// Position is that of the newest record of the boot log that is included; 0: none is.
+	// Position is that of the newest record that is included of the boot log, which former releases kept.
 	Position uint64
 }
 

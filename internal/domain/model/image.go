@@ -20,6 +20,10 @@ type Image struct {
 	Config Ref
 
 	Created time.Time
+	// StepTimeout is the time that a step of a boot of the image takes at most; 0: that of the server.
+	StepTimeout time.Duration
+	// InstallDevice is the disk on which hosts that name none install the system of the image; "": it names none.
+	InstallDevice string
 	// Version is spec.version, free text.
 	Version string
 	// Hidden is true for an image that the menu of unknown machines does not show.

@@ -303,6 +303,9 @@ type Namespace struct {
 	Isolated bool
 	// Provisioning are the limits of hosts that have none of their own.
 	Provisioning v1.Provisioning
+	// InstallDevice is the disk on which hosts install a system if neither they nor their images name one; "": it names
+	// none.
+	InstallDevice string
 }
 
 // isolation returns the isolation by the namespace default.

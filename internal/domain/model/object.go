@@ -16,7 +16,7 @@ func HostFrom(host *v1.BareMetalHost) *Host {
 	stored := storedHost{Metadata: metadataOf(&host.ObjectMeta), Spec: host.Spec, Status: hostStatus{
 		State:      status.State,
 		LastScript: whole(status.LastScript), LastSeen: whole(status.LastSeen), LastBoot: whole(status.LastBoot),
-		Rearmed: status.Rearmed, BootCount: status.BootCount, BootRecord: status.BootRecord,
+		Rearmed: status.Rearmed, BootCount: status.BootCount,
 		Armed: whole(status.Armed), Provisioning: status.Provisioning,
 	}}
 	if status.Hardware != nil {

@@ -43,6 +43,8 @@ type Status struct {
 	Disks     int          `json:"disks"`
 	// Plan is the outcome of the plan of the config on the disks; empty where there is none.
 	Plan string `json:"plan,omitempty"`
+	// LastBoots are the newest boot and the one before.
+	LastBoots []*Timeline `json:"lastBoots,omitempty"`
 	// Attention is what an operator has to look at, one sentence each.
 	Attention []string `json:"attention,omitempty"`
 	// Earlier are the warnings of single requests that are past.
@@ -175,6 +177,9 @@ func (s *Status) Text(now time.Time) string {
 		fmt.Fprintf(t, "%s:\t%s\n", line.Name, printable(line.Text))
 	}
 	_ = t.Flush() // a Builder never fails
+	for _, boot := range s.LastBoots {
+		b.WriteString("\n" + boot.Text(now))
+	}
 	list := func(heading string, texts []string) {
 		fmt.Fprintln(&b, "\n"+heading)
 		for _, text := range texts {

@@ -2,7 +2,8 @@ package api
 
 import (
 	"context"
-	"log/slog"
+	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -20,14 +21,24 @@ import (
 // createRoles creates the built-in roles and their bindings as soon as the store answers. As in
 // Kubernetes, it adds what is missing in those that exist, unless their annotation
 // rbac.authorization.kubernetes.io/autoupdate says false.
-func createRoles(ctx context.Context, stores map[string]storage.Interface, logger *slog.Logger) {
-	_ = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := ensureRoles(ctx, stores)
+func (s *Server) createRoles() {
+	_ = wait.PollUntilContextCancel(s.ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := ensureRoles(ctx, s.opts.Stores)
 		if err != nil {
-			logger.Debug("cannot create the built-in roles yet", "error", err)
+			s.opts.Logger.Debug("cannot create the built-in roles yet", "error", err)
 		}
+		s.hasRoles.Store(err == nil)
 		return err == nil, nil
 	})
+}
+
+// HasRoles is a part of /readyz: it returns an error until the built-in roles exist. A command such as
+// glowplug token create --role edit needs them.
+func (s *Server) HasRoles(*http.Request) error {
+	if s.hasRoles.Load() {
+		return nil
+	}
+	return errors.New("the built-in roles do not exist yet")
 }
 
 func ensureRoles(ctx context.Context, stores map[string]storage.Interface) error {

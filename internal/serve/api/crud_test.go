@@ -94,14 +94,10 @@ func TestServerKeepsWhatIsIts(t *testing.T) {
 	got = a.must(http.StatusOK, "PUT", hosts+"/x", mine).object(t)
 	check("changed", v1.StateAvailable, 2)
 	mine.Spec.IP, mine.Status.State, mine.Labels = "192.0.2.10", v1.StateProvisioned, map[string]string{"a": "b"}
-	mine.Status.BootRecord = 7 // of a backup
 	got = a.must(http.StatusOK, "PUT", hosts+"/x/status", mine).object(t)
 	check("status", v1.StateProvisioned, 2)
 	if ip, _, _ := unstructured.NestedString(got.Object, "spec", "ip"); ip != "192.0.2.9" || got.GetLabels() != nil {
 		t.Errorf("the status endpoint takes ip %q and labels %v", ip, got.GetLabels())
-	}
-	if position, found, _ := unstructured.NestedInt64(got.Object, "status", "bootRecord"); found {
-		t.Errorf("the status endpoint takes the position %d in the boot log, which is the server's own", position)
 	}
 }
 

@@ -21,6 +21,7 @@ type selectable[T object] map[string]func(T) string
 var fieldLabels = map[string]runtime.FieldLabelConversionFunc{
 	"Event":          eventFields.convert,
 	"BareMetalHost":  hostFields.convert,
+	"Boot":           bootFields.convert,
 	"IgnitionConfig": configFields.convert,
 	"ISCSICdrom":     cdromFields.convert,
 	"Namespace":      namespaceFields.convert,
@@ -41,6 +42,17 @@ var hostFields = selectable[*v1.BareMetalHost]{
 	fieldUUID:      func(h *v1.BareMetalHost) string { return plainAddress(fieldUUID, h.Spec.SystemUUID) },
 	"spec.image":   func(h *v1.BareMetalHost) string { return h.Spec.Image },
 	"status.state": func(h *v1.BareMetalHost) string { return h.Status.State },
+}
+
+var bootFields = selectable[*v1.Boot]{
+	"host": func(b *v1.Boot) string { return b.Host },
+	"image": func(b *v1.Boot) string {
+		if b.Image == nil {
+			return ""
+		}
+		return b.Image.Name
+	},
+	"outcome": func(b *v1.Boot) string { return b.Outcome },
 }
 
 var configFields = selectable[*v1.IgnitionConfig]{

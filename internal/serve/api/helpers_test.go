@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/storage"
@@ -28,6 +29,7 @@ import (
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/remote"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/objects"
@@ -103,10 +105,35 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 		if kind.Resource == kinds.IgnitionConfigs {
 			stores[kind.Resource] = followed{store, inv, roles, kept}
 		}
+		if kind.Resource == kinds.Boots {
+			history := boots.NewHistory(boots.HistoryOptions{})
+			stores[kind.Resource] = bootStore{boots.NewStorage(store, history), store, history}
+			running = append(running, runningHistory{history})
+		}
 		running = append(running, store)
 	}
 	kvtest.Run(t, js, running...)
 	return stores
+}
+
+// bootStore is the store of boots, with its parts.
+type bootStore struct {
+	*boots.Storage
+	bucket  *kvstore.Store
+	history *boots.History
+}
+
+type runningHistory struct{ *boots.History }
+
+func (h runningHistory) Run(ctx context.Context, js jetstream.JetStream, _ ...kvstore.Observer) {
+	h.History.Run(ctx, js)
+}
+
+func (h runningHistory) ReadinessCheck() error {
+	if _, err := h.Get(context.Background(), "none", "none.1"); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
 }
 
 // followed is the store of the configs, with the inventory and the policy that follow the stores.

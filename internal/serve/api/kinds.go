@@ -5,8 +5,10 @@ import (
 	"context"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -16,6 +18,7 @@ import (
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -45,6 +48,8 @@ type kind[T object] struct {
 	// keepInStatus sets the fields of obj that the status endpoint does not accept from a
 	// client to those of the stored object; nil: the kind has no status endpoint.
 	keepInStatus func(obj, old T)
+	// statusWritten is called after a client has written to the status endpoint; nil: nobody has to know.
+	statusWritten func(ctx context.Context, obj, old runtime.Object) error
 	// validateStatus checks what a client writes to the status endpoint; nil: nothing.
 	validateStatus func(obj, old T) field.ErrorList
 }
@@ -123,11 +128,20 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 			},
 		},
 		read: completeHost(opts.HostStatus),
-		// A restore may set the state of a machine. Conditions are derived, and a status from a
-		// backup does not make records of the boot log new that the stored status includes.
+		// The status of a host follows its boot: what an administrator changes is a change of the boot.
+		statusWritten: func(ctx context.Context, obj, old runtime.Object) error {
+			if opts.SetHostState == nil {
+				return nil
+			}
+			if err := opts.SetHostState(ctx, obj.(*v1.BareMetalHost), old.(*v1.BareMetalHost)); err != nil {
+				return apierrors.NewServiceUnavailable("the state of the machine is not stored yet; write it again: " + err.Error())
+			}
+			return nil
+		},
+		// A restore may set the state of a machine. Conditions are derived.
 		keepInStatus: func(host, old *v1.BareMetalHost) {
 			host.Spec = old.Spec
-			host.Status.Conditions, host.Status.BootRecord = old.Status.Conditions, old.Status.BootRecord
+			host.Status.Conditions = old.Status.Conditions
 			// Without a state a provisioned machine would be installed again.
 			host.Status.State = cmp.Or(host.Status.State, old.Status.State)
 		},
@@ -278,5 +292,13 @@ func eventKind() *kind[*v1.Event] {
 func unknownKind() *kind[*v1.UnknownMachine] {
 	return &kind[*v1.UnknownMachine]{
 		Kind: kinds.Of(kinds.UnknownMachines), table: unknownTable,
+	}
+}
+
+// bootKind describes boots. Only the server writes them.
+func bootKind() *kind[*v1.Boot] {
+	return &kind[*v1.Boot]{
+		Kind: kinds.Of(kinds.Boots), table: bootTable, fields: bootFields,
+		isName: rbac.ValidateName, // those of unknown machines have an underscore
 	}
 }

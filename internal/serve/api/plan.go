@@ -26,20 +26,12 @@ import (
 // disks are unknown. The answer is JSON, or text with ?output=text or for a client that accepts
 // text/plain alone.
 type planREST struct {
+	readBytes
 	rendered *renderedREST
 	hosts    *registry.Store
 }
 
-var _ rest.Connecter = &planREST{}
-
 func (*planREST) New() runtime.Object { return &v1.IgnitionConfig{} }
-
-// Destroy does nothing: the main endpoint owns the store.
-func (*planREST) Destroy() {}
-
-func (*planREST) ConnectMethods() []string { return []string{http.MethodGet} }
-
-func (*planREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
 // Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (p *planREST) Connect(ctx context.Context, name string, _ runtime.Object, responder rest.Responder) (http.Handler,

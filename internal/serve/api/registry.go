@@ -110,7 +110,7 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	if k.keepInStatus != nil {
 		status, strategy := *store, k.statusStrategy()
 		status.UpdateStrategy, status.ResetFieldsStrategy = strategy, strategy
-		into.storage[k.Resource+"/status"] = &statusREST{&status, k.secrecy}
+		into.storage[k.Resource+"/status"] = &statusREST{&status, k.secrecy, k.statusWritten}
 	}
 	return e
 }
@@ -224,6 +224,8 @@ func (e *endpoint) Watch(ctx context.Context, options *metainternalversion.ListO
 type statusREST struct {
 	readUpdater
 	secrecy *secrecy
+	// written is called after an update; nil: nobody has to know.
+	written func(ctx context.Context, obj, old runtime.Object) error
 }
 
 type readUpdater interface {
@@ -246,7 +248,16 @@ func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOp
 func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	out, created, err := r.readUpdater.Update(ctx, name, r.secrecy.updated(info), create, update, false, options)
+	var old runtime.Object
+	info = rest.WrapUpdatedObjectInfo(r.secrecy.updated(info),
+		func(_ context.Context, obj, stored runtime.Object) (runtime.Object, error) {
+			old = stored.DeepCopyObject()
+			return obj, nil
+		})
+	out, created, err := r.readUpdater.Update(ctx, name, info, create, update, false, options)
+	if err == nil && r.written != nil && len(options.DryRun) == 0 {
+		err = r.written(ctx, out, old)
+	}
 	if err == nil {
 		out = r.secrecy.redact(ctx, out)
 	}

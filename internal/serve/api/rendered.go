@@ -33,6 +33,7 @@ import (
 // that reads up to this version; ?host=NAME or ?host=NAMESPACE/NAME is for the host for which
 // a template is rendered.
 type renderedREST struct {
+	readBytes
 	configs *registry.Store
 	opts    *Options
 	seconds *prometheus.HistogramVec
@@ -48,19 +49,30 @@ func newRendered(configs *registry.Store, opts *Options) *renderedREST {
 	if opts.Registerer != nil {
 		opts.Registerer.MustRegister(seconds)
 	}
-	return &renderedREST{configs, opts, seconds}
+	return &renderedREST{readBytes{}, configs, opts, seconds}
 }
-
-var _ rest.Connecter = &renderedREST{}
 
 func (*renderedREST) New() runtime.Object { return &v1.IgnitionConfig{} }
 
+// readBytes is the part that subresources have in common whose GET returns bytes and no object.
+type readBytes struct{}
+
 // Destroy does nothing: the main endpoint owns the store.
-func (*renderedREST) Destroy() {}
+func (readBytes) Destroy() {}
 
-func (*renderedREST) ConnectMethods() []string { return []string{http.MethodGet} }
+func (readBytes) ConnectMethods() []string { return []string{http.MethodGet} }
 
-func (*renderedREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
+func (readBytes) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
+
+// writeBytes answers with bytes, whose hash is the ETag.
+func writeBytes(w http.ResponseWriter, contentType, hash string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("ETag", `"`+hash+`"`)
+	_, _ = w.Write(body) // the client may have gone away
+}
 
 // Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Object,
@@ -77,15 +89,10 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 			return
 		}
 		sum := sha256.Sum256(body)
-		h := w.Header()
-		h.Set("Content-Type", ignition.MediaType)
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("ETag", `"sha256:`+hex.EncodeToString(sum[:])+`"`)
 		if stale {
-			h.Set("X-Glowplug-Stale", "true")
+			w.Header().Set("X-Glowplug-Stale", "true")
 		}
-		_, _ = w.Write(body) // the client may have gone away
+		writeBytes(w, ignition.MediaType, "sha256:"+hex.EncodeToString(sum[:]), body)
 	}), nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -60,6 +61,12 @@ type Options struct {
 	RejectBrokenConfigs bool
 	// HostStatus has the conditions of BareMetalHosts; nil: they have the stored ones.
 	HostStatus HostStatus
+	// SetHostState stores the state of a machine as an administrator has changed it in the status of its host; nil:
+	// the status alone has it.
+	SetHostState func(ctx context.Context, host, old *v1.BareMetalHost) error
+	// BootContent returns what a machine was given, by the name of model.ConfigContent or model.ScriptContent;
+	// boots.ErrNotKept: it is not kept. Nil: nothing is.
+	BootContent func(ctx context.Context, name string) ([]byte, error)
 	// HostWarnings, ImageWarnings and ConfigWarnings return the warnings for an object that is
 	// written, beside those of its status. view has the other objects. A host replaces old, which is
 	// nil for a new one. A config is stored by then, unless the write is a dry run.
@@ -148,6 +155,7 @@ type Server struct {
 	traces     *traces
 	terminator *terminator
 	uses       *tokenUses
+	hasRoles   atomic.Bool
 	impacts    *impacts
 	// lasting are the requests that may last for hours, watches and uploads, each with the
 	// function that ends it.
@@ -196,7 +204,7 @@ func New(opts Options) (*Server, error) {
 	s.background.Go(func() { s.terminator.run(s.ctx) })
 	s.background.Go(func() { s.uses.run(s.ctx) })
 	s.background.Go(func() { s.uses.watchRevocations(s.ctx, func() { s.recheck(hasToken) }) })
-	s.background.Go(func() { createRoles(s.ctx, opts.Stores, opts.Logger) })
+	s.background.Go(s.createRoles)
 	for _, run := range follow {
 		s.background.Go(run)
 	}
@@ -229,13 +237,16 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)), s.opts.rights)
 	hosts := install(into, hostKind(&s.opts))
-	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered, hosts.Store}
+	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered: rendered, hosts: hosts.Store}
 	install(into, releaseKind())
 	install(into, configMapKind())
 	install(into, secretKind(s.opts.rights))
 	install(into, eventKind())
 	s.installAccounts(into)
 	into.storage[kinds.UnknownMachines] = readOnly{install(into, unknownKind())}
+	boots := install(into, bootKind())
+	into.storage[kinds.Boots] = viewOnly{boots}
+	into.storage[kinds.Boots+"/"+subresourceRendered] = &replayREST{boots: boots.Store, opts: &s.opts}
 	if into.err != nil {
 		return into.err
 	}

@@ -314,3 +314,37 @@ func matchSummary(s *v1.IgnitionConfigSelector) string {
 	}
 	return cmp.Or(strings.Join(parts, " or "), "<none>")
 }
+
+// bootTable shows boots.
+var bootTable = &table[*v1.Boot]{columns: []metav1.TableColumnDefinition{
+	text("Name", "The host and the number of the boot."),
+	text("Outcome", "How far the boot came."),
+	text("Image", "The image in the script of the machine."),
+	text("Config", "The config that the machine received."),
+	text("Step", "The last step that the boot has reached."),
+	text("Begun", "Time since the boot began."),
+	text("Took", "Time until it ended."),
+	wide(text("Client", "The address that the machine asked from.")),
+	wide(text("Reason", "Why the boot failed, or why the machine boots its disk.")),
+},
+	row: func(b *v1.Boot, now time.Time) []any {
+		image, config, step := "", "", ""
+		if b.Image != nil {
+			image = b.Image.Name
+		}
+		if b.Config != nil {
+			config = b.Config.Name
+		}
+		if n := len(b.Steps); n > 0 {
+			step = b.Steps[n-1].Name
+		}
+		return []any{b.Name, b.Outcome, image, config, step, age((*metav1.Time)(b.Begun), now), took(b), b.Client, b.Reason}
+	}}
+
+// took returns the time that a boot took; "": it goes on, or it never began.
+func took(b *v1.Boot) string {
+	if b.Begun == nil || b.Ended == nil {
+		return ""
+	}
+	return duration.HumanDuration(max(0, b.Ended.Sub(b.Begun.Time)))
+}

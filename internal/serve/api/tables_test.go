@@ -21,6 +21,11 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-d)) }
 
+func micro(d time.Duration) *metav1.MicroTime {
+	t := metav1.NewMicroTime(ago(d).Time)
+	return &t
+}
+
 func TestTables(t *testing.T) {
 	hour := ago(time.Hour)
 	meta := func(name string) metav1.ObjectMeta {
@@ -74,6 +79,14 @@ func TestTables(t *testing.T) {
 				LastSeen: ago(time.Minute), Requests: []string{"ipxe", "ignition"}, Manufacturer: "Dell",
 				Architecture: "x86_64", Hostnames: []string{"a", "b"}, NeighborMAC: "52:54:00:12:34:56"}},
 			{ObjectMeta: meta("192-0-2-9"), Status: v1.UnknownMachineStatus{Addresses: []string{"192.0.2.9"}, Count: 1}},
+		}}},
+		"boots": {bootTable, &v1.BootList{Items: []v1.Boot{
+			{ObjectMeta: meta("server1.7"), Host: "server1", Number: 7, Outcome: "Failed", Begun: micro(time.Hour),
+				Ended: micro(55 * time.Minute), Client: "192.0.2.1", Reason: "no config matches",
+				Image: &v1.BootImage{Name: "g10/coreos"}, Steps: []v1.BootStep{{Name: "Script"}, {Name: "Config"}}},
+			{ObjectMeta: meta("server1.6"), Host: "server1", Number: 6, Outcome: "Booting", Begun: micro(2 * time.Hour),
+				Config: &v1.BootConfig{Name: "g10/builder"}},
+			{ObjectMeta: meta("server2.0"), Host: "server2"},
 		}}},
 		"events": {eventTable, &v1.EventList{Items: []v1.Event{
 			{ObjectMeta: meta("server1.1"), InvolvedObject: v1.ObjectReference{Kind: "BareMetalHost", Name: "server1"},

@@ -106,8 +106,8 @@ func (t *terminator) follow(ctx context.Context, w watch.Interface, known, termi
 }
 
 // keepUsed creates a deleted namespace again if it contains an object: another server may
-// have created one before it knew of the deletion. Events alone do not count: those that were
-// written during the deletion are deleted. The lock waits for such creations of this server.
+// have created one before it knew of the deletion. Events and boots alone do not count: those that
+// were written during the deletion are deleted. The lock waits for such creations of this server.
 func (t *terminator) keepUsed(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, emptyCheckTimeout)
 	defer cancel()
@@ -116,12 +116,12 @@ func (t *terminator) keepUsed(ctx context.Context, name string) {
 	left, err := t.remaining(ctx, name)
 	switch {
 	case err != nil || left.objects() == 0:
-	case left.objects() > left.count[kinds.Events]:
+	case left.objects() > left.count[kinds.Events]+left.count[kinds.Boots]:
 		err = t.ensure(ctx, name)
 	default:
 		err = t.stores[kinds.Namespaces].Get(ctx, namespaceKey(name), storage.GetOptions{}, &v1.Namespace{})
 		if storage.IsNotFound(err) {
-			err = t.deleteContents(ctx, name, kinds.Events)
+			err = t.deleteContents(ctx, name, kinds.Events, kinds.Boots)
 		}
 	}
 	if err != nil && !errors.Is(err, errTerminating) && ctx.Err() == nil {
@@ -150,12 +150,24 @@ func (t *terminator) terminate(ctx context.Context, name string) {
 	}
 }
 
+// emptier is a store whose objects clients do not delete.
+type emptier interface {
+	// Empty removes the objects of a namespace.
+	Empty(ctx context.Context, namespace string) error
+}
+
 // deleteContents orders the deletion of all objects of the resources in a namespace. It
 // returns why objects cannot be deleted.
 func (t *terminator) deleteContents(ctx context.Context, name string, resources ...string) error {
 	ctx = request.WithNamespace(ctx, name)
 	var failures []error
 	for _, resource := range resources {
+		if store, ok := t.stores[resource].(emptier); ok {
+			if err := store.Empty(ctx, name); err != nil {
+				failures = append(failures, err)
+			}
+			continue
+		}
 		list, err := t.list(ctx, resource, name)
 		if err != nil {
 			failures = append(failures, err)

@@ -12,10 +12,10 @@ import (
 	"glowplug/internal/domain/kinds"
 )
 
-// readOnly is the endpoint of objects that clients may only read and delete.
-type readOnly struct{ readDeleter }
+// viewOnly is the endpoint of objects that clients may only read.
+type viewOnly struct{ reader }
 
-type readDeleter interface {
+type reader interface {
 	rest.Storage
 	rest.Scoper
 	rest.SingularNameProvider
@@ -23,12 +23,20 @@ type readDeleter interface {
 	rest.Getter
 	rest.Lister
 	rest.Watcher
+}
+
+// readOnly is the endpoint of objects that clients may only read and delete.
+type readOnly struct{ readDeleter }
+
+type readDeleter interface {
+	reader
 	rest.GracefulDeleter
 	rest.CollectionDeleter
 }
 
-// writtenByServer has why clients may only read and delete the objects of a resource.
+// writtenByServer has why clients may only read and delete the objects of a resource. Boots may only be read.
 var writtenByServer = map[string]string{
+	kinds.Boots: "only the server writes Boots; they can be read, and old ones are removed by the limits of their history",
 	kinds.UnknownMachines: "only the server writes UnknownMachines; they can be read and deleted, " +
 		"and glowplug adopt makes a BareMetalHost of one",
 	kinds.Tokens: "only the server writes Tokens; they can be read and deleted, " +
@@ -43,8 +51,11 @@ func withReadOnly(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		reason := writtenByServer[info.Resource]
-		if reason != "" && slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
+		reason, refused := writtenByServer[info.Resource], []string{"create", "update", "patch"}
+		if info.Resource == kinds.Boots {
+			refused = append(refused, "delete", "deletecollection")
+		}
+		if reason != "" && slices.Contains(refused, info.Verb) {
 			fail(w, r, failed(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, reason))
 			return
 		}

@@ -20,8 +20,8 @@ import (
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
-	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -38,7 +38,7 @@ var benchType, benchLength = []string{ignitionType}, []string{strconv.Itoa(len(b
 
 // notes is where requests are noted.
 type notes struct {
-	*progress.Tracker
+	*boots.Tracker
 	*events.Recorder
 }
 
@@ -67,7 +67,7 @@ func wholeWith(b *testing.B, level slog.Level, spec string) http.Handler {
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
 	recorder := events.New(events.Options{})
-	tracker := progress.New(progress.Options{Events: recorder})
+	tracker := boots.New(boots.Options{Events: recorder})
 	return New(Options{
 		Decider: decide.New(decide.Options{Inventory: inv, Progress: tracker, Tokens: benchKey}), Log: h,
 		Limiter: logs.NewLimiter(slog.New(h), nil), Journal: notes{tracker, recorder},

@@ -12,6 +12,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/loader"
 )
 
 // The paths of the boot path.
@@ -68,6 +69,8 @@ type Boot struct {
 	Tokens *boottoken.Key
 	// Unknown is UnknownExit, UnknownMenu or UnknownDefault.
 	Unknown string
+	// Loaders are the boot loaders at PathLoaders; nil: there are none.
+	Loaders *loader.Set
 	// URL is this server's, without a slash at its end; "": with the address that the
 	// machine has reached.
 	URL string

@@ -35,6 +35,10 @@ func (s *Server) serveConfig(typ string) handler {
 			res.Err = s.countFetch(r, req, &res)
 		}
 		if res.Err != nil {
+			if machine := req.machine(res.Host); machine != nil && !req.Caller.Believed && s.opts.Journal != nil {
+				identity := res.Identity
+				s.opts.Journal.Refused(machine, res.Err.Sentence, noteRequest(req, &identity))
+			}
 			return w.fail(res, res.Err)
 		}
 		return s.writeConfig(w, r, req, res)
@@ -118,8 +122,11 @@ func (s *Server) writeConfig(w *response, r *http.Request, req *request, res res
 	given := w.status == http.StatusNotModified || !w.head && w.broken == nil
 	// A believed caller asks about a machine and is not the machine: an operator who reads
 	// a config with curl has booted nothing.
-	if given && !raw && res.Host != nil && !req.Caller.Believed && s.opts.Journal != nil {
-		s.opts.Journal.Served(res.Host, config)
+	machine := req.machine(res.Host)
+	if given && !raw && machine != nil && !req.Caller.Believed && s.opts.Journal != nil {
+		decision := res.ConfigDecision // what is noted outlives the answer
+		hash, note := s.noteServed(req, &decision)
+		s.opts.Journal.Served(machine, config.Ref, hash, note)
 	}
 	return res
 }

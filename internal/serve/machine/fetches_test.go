@@ -8,13 +8,13 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/model"
-	"glowplug/internal/store/progress"
+	"glowplug/internal/store/boots"
 )
 
 // countingJournal counts configs as the server does.
 type countingJournal struct {
 	*fakeJournal
-	tracker *progress.Tracker
+	tracker *boots.Tracker
 }
 
 func (j countingJournal) Fetch(req *decide.Request, host *model.Host, limits model.Limits) (
@@ -29,7 +29,7 @@ func TestFetchesAreCounted(t *testing.T) {
 	decision := found(testConfig)
 	decision.Limits = model.Limits{MaxFetches: 2}
 	r := newRig(t, decision, func(o *Options) {
-		o.Journal = countingJournal{o.Journal.(*fakeJournal), progress.New(progress.Options{})}
+		o.Journal = countingJournal{o.Journal.(*fakeJournal), boots.New(boots.Options{})}
 	})
 	for _, c := range []struct {
 		from   string

@@ -36,6 +36,9 @@ func (s bootPath) serveHardware(w *response, r *http.Request, req *request) resu
 	if err := s.opts.Boot.Inspections.Report(r.Context(), host, details); err != nil {
 		return w.fail(res, fault.Of(err))
 	}
+	if s.opts.Journal != nil {
+		s.opts.Journal.Reported(host)
+	}
 	w.sentence(http.StatusOK, "the hardware of host "+host.Ref.String()+" is stored")
 	return res
 }

@@ -24,7 +24,7 @@ func (s bootPath) serveScript(w *response, r *http.Request, _ *request) result {
 	return result{}
 }
 
-// serveIPXE answers PathIPXE with the script of the machine.
+// serveIPXE answers PathIPXE, and PathGRUB, with the script of the machine.
 func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
@@ -54,12 +54,13 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 		if b.Host != nil {
 			name = "host " + b.Host.Ref.String()
 		}
-		script = ipxe.Failed(name, res.Err.Sentence)
+		script = s.scriptsOf(r).failed(name, res.Err.Sentence)
 	}
 	w.text(http.StatusOK, script)
 	// As with configs, a believed caller who asks about a machine has booted nothing.
-	if b.Host != nil && !req.Caller.Believed && r.Method == http.MethodGet && w.broken == nil {
-		s.journalBoot(req, &b, &res)
+	machine := req.machine(b.Host)
+	if machine != nil && !req.Caller.Believed && r.Method == http.MethodGet && w.broken == nil {
+		s.journalBoot(machine, &b, &res, req.Again, s.noteScript(req, &b, script, s.baseURL(r)))
 	}
 	return res
 }
@@ -75,6 +76,9 @@ func (s bootPath) issueToken(r *http.Request, req *request, b *decide.BootDecisi
 	return s.opts.Boot.Tokens.Token(b.Host.UID, issued)
 }
 
+// fromDisk is what a machine boots that boots no image.
+const fromDisk = "disk"
+
 // isAgain reports whether a machine has asked for its script before in this boot, as it says.
 func isAgain(r *http.Request) bool {
 	try := r.URL.Query().Get("try")
@@ -82,15 +86,17 @@ func isAgain(r *http.Request) bool {
 }
 
 // journalBoot records the script of a machine.
-func (s bootPath) journalBoot(req *request, b *decide.BootDecision, res *result) {
+func (s bootPath) journalBoot(
+	machine *model.Host, b *decide.BootDecision, res *result, again bool, describe func(*v1.Boot),
+) {
 	switch {
 	case s.opts.Journal == nil:
 	case res.Err != nil:
-		s.opts.Journal.Failed(b.Host)
-	case b.Local:
-		s.opts.Journal.LocalBoot(b.Host, b.Reason)
+		s.opts.Journal.Failed(machine, res.Err.Sentence, describe)
+	case b.Local || res.boots == fromDisk:
+		s.opts.Journal.LocalBoot(machine, b.Reason, describe)
 	default:
-		s.opts.Journal.ScriptServed(b.Host, scriptOf(b, res.boots), req.Again)
+		s.opts.Journal.ScriptServed(machine, scriptOf(b, res.boots), again, describe)
 	}
 }
 
@@ -101,9 +107,9 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 	if b.Host == nil {
 		return s.unknownScript(r, req, b)
 	}
-	name := "host " + b.Host.Ref.String()
+	name, write := "host "+b.Host.Ref.String(), s.scriptsOf(r)
 	if b.Local {
-		return ipxe.Local(name, b.Reason), "disk", nil
+		return write.local(name, b.Reason), fromDisk, nil
 	}
 	var image *ipxe.Image
 	if b.Image != nil {
@@ -115,9 +121,13 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 		}
 	}
 	var err error
-	if b.Script == "" {
-		script, err = ipxe.Sanboot(name, image)
+	switch {
+	case b.Script == "":
+		script, err = write.boots(name, image)
 		return script, boots, scriptFault(err)
+	case write != ipxeScripts{}:
+		return "", boots, fault.New(fault.Unavailable, "it has "+explain.ScriptName(b.OfNamespace)+
+			", which is for iPXE, and it has booted GRUB")
 	}
 	script, err = s.customScript(r, req, b, image)
 	return script, cmp.Or(boots, explain.ScriptName(b.OfNamespace)), scriptFault(err)
@@ -166,18 +176,19 @@ func (s bootPath) unknownScript(r *http.Request, req *request, b *decide.BootDec
 				mac = caller.MAC.String()
 			}
 		}
-		script, err := ipxe.Menu(address, mac, images)
+		script, err := s.scriptsOf(r).menu(address, mac, images)
 		return script, "menu", scriptFault(err)
 	case UnknownDefault:
 		for _, image := range b.Offer {
 			if image.Default {
 				i := s.image(r, req, b, image)
-				script, err := ipxe.Sanboot("an unknown machine", &i)
+				b.Image = image
+				script, err := s.scriptsOf(r).boots("an unknown machine", &i)
 				return script, "image " + image.Ref.String(), scriptFault(err)
 			}
 		}
 	}
-	return ipxe.Local("this machine", b.Reason), "disk", nil
+	return s.scriptsOf(r).local("this machine", b.Reason), fromDisk, nil
 }
 
 // scriptFault returns the fault of a script that cannot be made; nil where err is.
@@ -235,7 +246,7 @@ func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, i
 		}
 		i.Kernel = &ipxe.Kernel{
 			URL: files + "kernel" + claimed(req, b), Initrd: files + "initramfs" + claimed(req, b),
-			Args: decide.KernelArgs(image, b.Host, base, rootfs, req.Claims.Token),
+			Args: decide.KernelArgs(image, b.Args, base, rootfs, req.Claims.Token),
 		}
 		return i
 	}

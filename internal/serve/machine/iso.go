@@ -165,6 +165,8 @@ func (s *fileSet) File(role string) (io.ReadSeeker, bool) {
 			record = sync.OnceFunc(func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) })
 		case coreos.Initramfs:
 			record = sync.OnceFunc(func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) })
+		case coreos.Rootfs:
+			record = sync.OnceFunc(func() { s.journal.RootfsRead(s.host, s.Ref(), "/"+role) })
 		}
 	}
 	recorded := &recordedFile{file, record}

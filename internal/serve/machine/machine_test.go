@@ -296,6 +296,11 @@ func TestIPXEOfAnotherArchitecture(t *testing.T) {
 
 func TestUnknownHosts(t *testing.T) {
 	const stranger = "/ipxe?mac=52:54:00:00:00:99&ip=10.9.9.9"
+	booted := map[string]string{ // what the boot of the machine says
+		UnknownExit:    "default/unknown_ disk it is no known host",
+		UnknownMenu:    "default/unknown_ given menu",
+		UnknownDefault: "default/unknown_ given the script that boots image default/rescue",
+	}
 	for mode, want := range map[string]string{
 		UnknownExit:    "\nexit\n",
 		UnknownMenu:    ":image2\nsanboot http://192.168.200.2:8082/iso/g10/web.iso\n",
@@ -309,9 +314,9 @@ func TestUnknownHosts(t *testing.T) {
 			}
 			want = "sanboot http://192.168.200.2:8082/iso/g10/web.iso\n"
 		}
-		if status != 200 || !strings.Contains(body, want) || len(r.journal.served) > 0 ||
+		if status != 200 || !strings.Contains(body, want) || strings.Join(r.journal.served, "") != booted[mode] ||
 			!strings.Contains(strings.Join(r.journal.notices, " "), decide.ReasonUnknownHost) {
-			t.Errorf("%s: %d, %v\n%s", mode, status, r.journal.notices, body)
+			t.Errorf("%s: %d, %v, %q\n%s", mode, status, r.journal.notices, r.journal.served, body)
 		}
 	}
 	policy := decide.Policy{Claims: identity.Trust}

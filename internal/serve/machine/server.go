@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/audit"
 	"glowplug/internal/domain/arch"
 	"glowplug/internal/domain/decide"
@@ -52,7 +53,11 @@ type Journal interface {
 	// closed says why it is not served; notice may be nil.
 	Fetch(req *decide.Request, host *model.Host, limits model.Limits) (notice *decide.Notice, closed string)
 	// Served records that a machine has a config.
-	Served(host *model.Host, config *model.Config)
+	// hash is that of the bytes with placeholders for the values of Secrets, and describe completes the boot, where this
+	// changes it, also below.
+	Served(host *model.Host, config model.Ref, hash string, describe func(*v1.Boot))
+	// Refused records that a machine was refused its config, and why.
+	Refused(host *model.Host, why string, describe func(*v1.Boot))
 	Notice(n decide.Notice)
 	// Unknown records a request of a machine that is no known host.
 	Unknown(s decide.Sighting) (name string)
@@ -63,10 +68,12 @@ type Journal interface {
 	IssueToken(host *model.Host, again bool, at time.Time) time.Time
 	// ScriptServed records the script that a machine received; what names the image that it boots.
 	// LocalBoot records a script that boots the disk, and the reason.
-	ScriptServed(host *model.Host, what string, again bool)
-	LocalBoot(host *model.Host, why string)
+	ScriptServed(host *model.Host, what string, again bool, describe func(*v1.Boot))
+	LocalBoot(host *model.Host, why string, describe func(*v1.Boot))
 	// Failed records a script that only shows why the machine cannot boot.
-	Failed(host *model.Host)
+	Failed(host *model.Host, why string, describe func(*v1.Boot))
+	// Reported records that a machine has reported its hardware.
+	Reported(host *model.Host)
 	// Complete records that a machine is provisioned. It returns nil once that is
 	// durable, and an error where that is unknown.
 	Complete(ctx context.Context, host *model.Host) error
@@ -78,6 +85,9 @@ type Options struct {
 	Resolver Resolver
 	// Journal may be nil.
 	Journal Journal
+	// Keep keeps what a host was given, without what is secret in it, by its hash. It does not block. Nil: nothing is
+	// kept.
+	Keep func(name string, content []byte)
 	// Boot is for the boot path; nil: only configs are served.
 	Boot *Boot
 	// Streams has stream metadata; nil: none is served.
@@ -135,7 +145,19 @@ type route struct {
 }
 
 // request is a request of a machine.
-type request struct{ decide.Request }
+type request struct {
+	decide.Request
+	// stranger stands for an unknown machine in its boots; nil: the request is of a host, or of no machine.
+	stranger *model.Host
+}
+
+// machine returns whose boot a request is a part of: a host, or an unknown machine; nil: nobody's.
+func (r *request) machine(host *model.Host) *model.Host {
+	if host != nil {
+		return host
+	}
+	return r.stranger
+}
 
 // result is the outcome of a request. Only its Identity is set where the request was not
 // for a config. Err is why it failed.
@@ -170,11 +192,14 @@ func New(opts Options) *Server {
 		boot := bootPath{s}
 		s.addRoute(PathScript, "boot.ipxe", boot.serveScript).always = true // iPXE retries in the script
 		s.addRoute(PathIPXE, "ipxe", boot.serveIPXE)
+		s.addRoute(PathGRUB, "grub", boot.serveIPXE)
 		s.addRoute(PathComplete, "boot-complete", boot.serveComplete).methods = []string{http.MethodPost}
 		if opts.Boot.Inspections != nil {
 			s.addRoute(PathHardware, "hardware", boot.serveHardware).methods = []string{http.MethodPost}
 		}
 		s.addRoute(PathISO, "iso", boot.serveISO)
+		loaders := s.addRoute(PathLoaders, "boot-loader", boot.serveLoader)
+		loaders.always, loaders.public = true, true
 	}
 	if opts.Streams != nil {
 		streams := streamPath{s}
@@ -218,7 +243,7 @@ func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	r = cleaned(r)
 	route := s.routeOf(r.URL.Path)
 	w := &response{ResponseWriter: hw, head: r.Method == http.MethodHead}
-	req := &request{decide.Request{Type: decide.IPXE, At: time.Now(), Caller: s.opts.Resolver.Caller(r)}}
+	req := &request{Request: decide.Request{Type: decide.IPXE, At: time.Now(), Caller: s.opts.Resolver.Caller(r)}}
 	var res result
 	defer func() {
 		if failure := recover(); failure != nil {
@@ -288,6 +313,7 @@ func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
 		s.opts.Journal.Known(req.Caller.Addr)
 	case i.Unknown && !s.opts.Believe(r):
 		machine = s.opts.Journal.Unknown(sighting(r, req, i))
+		req.stranger = model.Stranger(machine)
 	}
 	for _, n := range i.Notices {
 		if n.Machine != "" && machine != "" {

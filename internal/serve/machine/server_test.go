@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -75,7 +76,9 @@ type fakeJournal struct {
 	// name is what the journal calls unknown machines, machines are those of the notices.
 	name     string
 	machines []string
-	failure  error
+	// boots are what requests have said of the boots of hosts.
+	boots   []*v1.Boot
+	failure error
 }
 
 // Fetch counts nothing.
@@ -85,10 +88,21 @@ func (f *fakeJournal) Fetch(*decide.Request, *model.Host, model.Limits) (*decide
 
 func (f *fakeJournal) IssueToken(_ *model.Host, _ bool, at time.Time) time.Time { return at }
 
-func (f *fakeJournal) Served(host *model.Host, config *model.Config) {
+func (f *fakeJournal) Served(host *model.Host, config model.Ref, hash string, describe func(*v1.Boot)) {
+	f.describe(&v1.Boot{Config: &v1.BootConfig{Name: config.String(), Hash: hash}}, describe)
+	f.note("%s %s", host.Ref, config)
+}
+
+func (f *fakeJournal) Refused(_ *model.Host, why string, describe func(*v1.Boot)) {
+	f.describe(&v1.Boot{Reason: why}, describe)
+}
+
+// describe keeps a boot with what a request has said of it.
+func (f *fakeJournal) describe(b *v1.Boot, describe func(*v1.Boot)) {
+	describe(b)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.served = append(f.served, host.Ref.String()+" "+config.Ref.String())
+	f.boots = append(f.boots, b)
 }
 
 func (f *fakeJournal) Notice(n decide.Notice) {
@@ -117,16 +131,22 @@ func (f *fakeJournal) note(format string, args ...any) {
 	f.served = append(f.served, fmt.Sprintf(format, args...))
 }
 
-func (f *fakeJournal) ScriptServed(host *model.Host, what string, again bool) {
+func (f *fakeJournal) ScriptServed(host *model.Host, what string, again bool, describe func(*v1.Boot)) {
+	f.describe(&v1.Boot{}, describe)
 	if again {
 		what += " again"
 	}
 	f.note("%s given %s", host.Ref, what)
 }
-func (f *fakeJournal) LocalBoot(host *model.Host, why string) {
+func (f *fakeJournal) LocalBoot(host *model.Host, why string, describe func(*v1.Boot)) {
+	f.describe(&v1.Boot{}, describe)
 	f.note("%s disk %s", host.Ref, why)
 }
-func (f *fakeJournal) Failed(host *model.Host) { f.note("%s failed", host.Ref) }
+func (f *fakeJournal) Failed(host *model.Host, why string, describe func(*v1.Boot)) {
+	f.describe(&v1.Boot{Reason: why}, describe)
+	f.note("%s failed", host.Ref)
+}
+func (f *fakeJournal) Reported(host *model.Host) { f.note("%s reported", host.Ref) }
 func (f *fakeJournal) Complete(_ context.Context, host *model.Host) error {
 	f.note("%s complete", host.Ref)
 	return f.failure

@@ -19,10 +19,9 @@ const (
 	MaxPayload = 16 << 20
 	// PayloadRemedy says what to do about a server that takes less.
 	PayloadRemedy = "set max_payload: 16MB in the configuration of the NATS server and restart it"
-	// MinVersion is the first release of NATS that keeps the metadata of a bucket and the revision that
-	// it begins with. An earlier one leaves both out without an error: a server without the key of an
-	// encrypted store would not be refused, and a bucket would be cleaned at every start.
-	MinVersion = "2.10.0"
+	// MinVersion is the first release of NATS that stores a batch of messages whole or not at all. An earlier one
+	// leaves what it does not know of a bucket's configuration out without an error.
+	MinVersion = "2.12.0"
 )
 
 // CheckServer says why the server that a connection leads to cannot hold the store. Without a server
@@ -42,8 +41,8 @@ func checkVersion(name, has string) error {
 	if n, _ := fmt.Sscanf(has, "%d.%d", &v[0], &v[1]); n < len(v) || slices.Compare(v[:], least[:]) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("the NATS server %s has version %s, and the store needs %s or newer, which keep the metadata and the "+
-		"first revision of a bucket: update the NATS server", name, has, MinVersion)
+	return fmt.Errorf("the NATS server %s has version %s, and the store needs %s or newer, which store several messages "+
+		"whole or not at all: update the NATS server", name, has, MinVersion)
 }
 
 // CheckPayload says why the server that a connection leads to cannot hold the store:

@@ -192,29 +192,28 @@ func (e *FullError) Error() string {
 
 // room is the last look at the disk.
 type room struct {
-	looked atomic.Int64 // Unix nanoseconds
-	full   atomic.Pointer[FullError]
+	looked atomic.Int64  // Unix nanoseconds
+	free   atomic.Uint64 // bytes; the greatest number where the system does not tell
 }
 
 // Room says why nothing more should be written, however small: a *FullError. It is
 // cheap, and notices within a moment that room was made.
-func (s *Server) Room(int) error {
+func (s *Server) Room(int) error { return s.roomAbove(reserve) }
+
+// SpareRoom is Room for what objects are preferred to: it leaves them a second reserve.
+func (s *Server) SpareRoom(int) error { return s.roomAbove(2 * reserve) }
+
+func (s *Server) roomAbove(kept uint64) error {
 	now := time.Now().UnixNano()
 	if last := s.room.looked.Load(); now-last > int64(roomInterval) && s.room.looked.CompareAndSwap(last, now) {
-		s.room.full.Store(look(s.storeDir))
+		free, ok := diskSpace(s.storeDir)
+		if !ok {
+			free = math.MaxUint64
+		}
+		s.room.free.Store(free)
 	}
-	if full := s.room.full.Load(); full != nil {
-		return full
+	if free := s.room.free.Load(); free <= kept {
+		return &FullError{Dir: filepath.Dir(s.storeDir), Free: free}
 	}
 	return nil
-}
-
-// look returns the error of a disk without room, nil where there is some or the
-// system does not tell.
-func look(dir string) *FullError {
-	free, ok := diskSpace(dir)
-	if !ok || free > reserve {
-		return nil
-	}
-	return &FullError{Dir: filepath.Dir(dir), Free: free}
 }

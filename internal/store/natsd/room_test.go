@@ -8,7 +8,8 @@ import (
 
 // TestRoom: a look at the disk holds for a moment, and a new one corrects it.
 func TestRoom(t *testing.T) {
-	s, err := Start(t.Context(), Options{DataDir: t.TempDir()})
+	dir := t.TempDir()
+	s, err := Start(t.Context(), Options{DataDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,11 +18,15 @@ func TestRoom(t *testing.T) {
 		t.Skipf("the disk of this machine is full: %v", err)
 	}
 	s.room.looked.Store(time.Now().Add(time.Hour).UnixNano())
-	s.room.full.Store(&FullError{Dir: "d", Free: 1 << 20})
+	s.room.free.Store(1 << 20)
 	var full *FullError
 	if err := s.Room(1); !errors.As(err, &full) ||
-		err.Error() != "the disk of d is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
+		err.Error() != "the disk of "+dir+" is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
 		t.Errorf("%v", err)
+	}
+	s.room.free.Store(reserve + 1)
+	if err := s.SpareRoom(1); s.Room(1) != nil || !errors.As(err, &full) {
+		t.Errorf("with room for objects alone: %v", err)
 	}
 	s.room.looked.Store(0)
 	if err := s.Room(1); err != nil {

@@ -46,7 +46,7 @@ func fakeNATS(t *testing.T, version string) (url string) {
 // which is in the log; others are taken.
 func TestOlderNATSIsRefused(t *testing.T) {
 	for version, refused := range map[string]bool{
-		"2.9.10": true, "2.9.25": true, "1.4.1": true, MinVersion: false, "2.10.0-beta.2": false, "2.15.2": false,
+		"2.9.10": true, "2.9.25": true, "1.4.1": true, MinVersion: false, "2.11.9": true, "2.12.0-beta.2": false, "2.15.2": false,
 		"3.0.0": false, "devel": false,
 	} {
 		log := &logstest.Buffer{}

@@ -22,6 +22,7 @@ func Stored(k *kinds.Kind) kvstore.Kind {
 	return kvstore.Kind{
 		Bucket: Bucket(k), Resource: k.Resource, Codec: codec{k.WithKind(k.Name)}, New: k.New, NewList: k.NewList,
 		Transient: k.Transient, Restored: k.Restored,
+		Batched: k.Resource == kinds.Boots, Successive: k.Resource == kinds.Boots,
 		Upgrade: func(value []byte) ([]byte, error) { return upgraded(k.Name, value) },
 	}
 }

@@ -66,6 +66,6 @@ func (c *Cache) reveal(masked, config *model.Config, host *model.Host, facts *te
 		return nil, "with the values of its Secrets it does not compile, although it does with placeholders", nil
 	}
 	out = servedConfig(config, made, false)
-	out.Revealed, out.Hash = true, masked.Hash
+	out.Revealed, out.Hash, out.Masked = true, masked.Hash, masked
 	return out, "", nil
 }

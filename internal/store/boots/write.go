@@ -1,0 +1,417 @@
+package boots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/model"
+	"glowplug/internal/store/batch"
+	"glowplug/internal/store/kvstore"
+)
+
+const (
+	// A boot for which a machine waits is written at once, or bootGap for each boot of the last write after that, at
+	// most maxGap: the more machines come, the more of them share a write. Others wait until soonPause after the last
+	// write, and in a storm for stormPause, since most take further steps by then. What decides the next boot is durable
+	// within a second all the same.
+	bootGap    = 500 * time.Microsecond
+	maxGap     = 30 * time.Millisecond
+	soonPause  = 50 * time.Millisecond
+	stormPause = 400 * time.Millisecond
+	// latePause is how long steps wait that decide nothing, and seenPause the pause before a status is written that
+	// has a new lastSeen alone.
+	latePause = 5 * time.Second
+	// completeTimeout bounds the wait of a machine until its boot is durable.
+	completeTimeout = 3 * time.Second
+	// awayMin and awayMax are the bounds of the pause between two attempts while the store
+	// is away. It is short, since machines wait for it.
+	awayMin = 250 * time.Millisecond
+	awayMax = time.Second
+	// otherGrace is the time that another server, which may be gone, has to write the status
+	// for its own boot.
+	otherGrace = 10 * time.Second
+
+	// A storm begins when stormBoots were written in about stormWindow, or are pending. Statuses and events wait until
+	// stormLength after the last such write.
+	stormBoots  = 50
+	stormWindow = 100 * time.Millisecond
+	stormLength = 500 * time.Millisecond
+)
+
+// errClosed is the outcome of a wait for a boot when the server stops.
+var errClosed = errors.New("the server stops")
+
+// queue is where a machine waits for a write.
+type queue uint8
+
+const (
+	nowhere queue = iota
+	inLate
+	inSoon
+	inFirst
+	inFlight
+)
+
+// changedLocked queues a machine whose boot has changed. decisive is true where that decides the next boot.
+func (t *Tracker) changedLocked(m *machine, decisive bool) {
+	m.changes++
+	if decisive {
+		m.decisive, m.decided = true, m.changes
+	}
+	t.enqueueLocked(m)
+}
+
+// unstored reports whether the bucket lacks a change.
+func (m *machine) unstored() bool { return m.changes != m.stored }
+
+// enqueueLocked queues a machine; one whose write is under way is queued after it.
+func (t *Tracker) enqueueLocked(m *machine) {
+	now := time.Now()
+	switch {
+	case m.queue == inFlight || m.queue == inFirst:
+	case m.outcome != nil:
+		m.queue = inFirst
+		if t.first = append(t.first, m); len(t.first) == 1 {
+			notify(t.wake)
+		}
+	case m.queue == inSoon:
+	case m.decisive:
+		if m.queue, m.due = inSoon, t.recorded.Add(soonPause); now.Before(t.stormUntil) {
+			m.due = now.Add(stormPause)
+		}
+		if t.soon = append(t.soon, m); len(t.soon) == 1 {
+			notify(t.wake)
+		}
+	case m.queue == nowhere:
+		m.queue, m.due = inLate, now.Add(latePause)
+		if t.late = append(t.late, m); len(t.late) == 1 {
+			notify(t.wake)
+		}
+	}
+}
+
+func notify(waker chan<- struct{}) {
+	select {
+	case waker <- struct{}{}:
+	default:
+	}
+}
+
+// awaitStored waits until the boot of a host is stored.
+func (t *Tracker) awaitStored(ctx context.Context, host *model.Host) error {
+	t.mu.Lock()
+	if t.closed { // the last step may have been ignored
+		t.mu.Unlock()
+		return errClosed
+	}
+	m := t.knownLocked(host.Ref, host.UID)
+	if m == nil || !m.unstored() {
+		t.mu.Unlock()
+		return nil
+	}
+	if m.outcome == nil {
+		m.outcome = &outcome{change: m.changes, done: make(chan struct{})}
+	}
+	// Retries come in the meantime, perhaps more of them than there are writes.
+	m.outcome.change = max(m.outcome.change, m.decided)
+	waited := m.outcome
+	m.decisive = true
+	t.enqueueLocked(m)
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	select {
+	case <-waited.done:
+		return waited.err
+	case <-ctx.Done():
+		return fmt.Errorf("the boot of host %s is not stored yet: %w", host.Ref, ctx.Err())
+	}
+}
+
+// writing is one batch.
+type writing struct {
+	machines []*machine
+	changes  []uint64 // of the machines
+	puts     []kvstore.Put
+	numbers  []int64 // of their boots
+	// ended are the former boots. Those that the bucket has had go to the history before the next one overwrites them;
+	// the others, between two writes, after it: the history must never be ahead of the bucket, from which a server that
+	// starts goes on to count.
+	ended, later []*v1.Boot
+}
+
+// next removes the next boots from the queues. all is true where none waits any longer.
+func (t *Tracker) next(all bool) *writing {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	w := &writing{}
+	isDue := func(m *machine) bool { return all || !now.Before(m.due) }
+	t.first = t.takeLocked(w, t.first, inFirst, func(*machine) bool { return true })
+	t.soon = t.takeLocked(w, t.soon, inSoon, isDue)
+	if n := len(w.machines); n > 0 {
+		passed := now.Sub(t.recorded).Seconds() / stormWindow.Seconds()
+		t.lately = t.lately*math.Exp(-passed) + float64(n)
+		t.recorded, t.gap = now, min(time.Duration(n)*bootGap, maxGap)
+		if t.lately+float64(len(t.soon)) >= stormBoots {
+			t.stormUntil = now.Add(stormLength)
+		}
+	}
+	t.late = t.takeLocked(w, t.late, inLate, isDue)
+	return w
+}
+
+// takeLocked adds the machines at the head of a queue to a batch, and returns the rest.
+func (t *Tracker) takeLocked(w *writing, from []*machine, of queue, isDue func(*machine) bool) []*machine {
+	for len(from) > 0 && len(w.puts) < batch.Max {
+		m := from[0]
+		if m.queue == of && !isDue(m) {
+			break
+		}
+		from = from[1:]
+		if m.queue != of { // it went on to the other queue
+			continue
+		}
+		m.queue = nowhere
+		if !m.unstored() { // another server has stored it
+			continue
+		}
+		put := kvstore.Put{Key: m.Host.String(), Expect: m.revision}
+		if !m.gone {
+			b := t.openLocked(m)
+			b.Machine = m.Progress.Stored()
+			written := *b // the store changes its metadata
+			put.Object, m.isShared = &written, true
+		}
+		m.queue, m.decisive = inFlight, false
+		w.machines, w.changes, w.puts = append(w.machines, m), append(w.changes, m.changes), append(w.puts, put)
+		w.numbers = append(w.numbers, m.Number)
+		for _, b := range m.ended {
+			if b.Number <= m.kept && m.revision > 0 {
+				w.ended = append(w.ended, b)
+			} else {
+				w.later = append(w.later, b)
+			}
+		}
+	}
+	if len(from) == 0 {
+		return nil
+	}
+	return from
+}
+
+// write stores the next boots. n is their number.
+func (t *Tracker) write(ctx context.Context, all bool) (n int, err error) {
+	w := t.next(all)
+	if len(w.puts) == 0 {
+		return 0, nil
+	}
+	// First the history: a boot that is in both is in the history once. Without room for it states go on.
+	keep(ctx, t.archive, w.ended)
+	if len(w.puts) > batch.Small {
+		err = w.put(ctx, t)
+	} else {
+		var putting errgroup.Group
+		for i := range w.puts {
+			putting.Go(func() error { return w.part(i).put(ctx, t) })
+		}
+		err = putting.Wait()
+	}
+	return len(w.puts), err
+}
+
+// part is the part of a batch with one machine.
+func (w *writing) part(i int) *writing {
+	p := &writing{
+		machines: w.machines[i : i+1], changes: w.changes[i : i+1], puts: w.puts[i : i+1], numbers: w.numbers[i : i+1],
+		ended: w.ended,
+	}
+	for _, b := range w.later {
+		if host := p.machines[0].Host; b.Host == host.Name && b.Namespace == host.Namespace {
+			p.later = append(p.later, b)
+		}
+	}
+	return p
+}
+
+// keep takes former boots into the history, which may be nil.
+func keep(ctx context.Context, archive Archive, ended []*v1.Boot) {
+	for ; len(ended) > 0 && archive != nil; ended = ended[min(batch.Max, len(ended)):] {
+		_ = archive.Append(ctx, ended[:min(batch.Max, len(ended))]) // it logs and counts what it cannot take
+	}
+}
+
+// put stores a batch.
+func (w *writing) put(ctx context.Context, t *Tracker) error {
+	began := time.Now()
+	last, err := t.store.PutAll(ctx, w.puts)
+	t.opts.Metrics.wrote(len(w.puts), err, time.Since(began))
+	if err == nil {
+		defer keep(ctx, t.archive, w.later) // once the boots have their answers
+	}
+	return t.written(w, last, err)
+}
+
+// written takes the outcome of a batch, whose last message has a revision. It returns nil where the next batch need
+// not wait: what others have stored meanwhile is merged.
+func (t *Tracker) written(w *writing, last uint64, err error) error {
+	conflict := new(kvstore.ConflictError)
+	isConflict, isNews := errors.As(err, &conflict), false
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, m := range w.machines {
+		m.queue = nowhere
+		switch {
+		case err == nil:
+			t.storedLocked(m, w, i, last-uint64(len(w.machines)-1-i))
+		case isConflict:
+			if k := slices.Index(conflict.Keys, w.puts[i].Key); k >= 0 {
+				m.revision = max(m.revision, conflict.Revisions[k])
+			}
+			isNews = isNews || m.revision > w.puts[i].Expect
+		default:
+			m.resolve(err)
+		}
+		if m.unstored() {
+			m.decisive = m.decisive || err != nil
+			t.enqueueLocked(m)
+		}
+	}
+	if isNews {
+		return nil
+	}
+	return err
+}
+
+// storedLocked notes that the boot of a machine is stored, as it is in a batch.
+func (t *Tracker) storedLocked(m *machine, w *writing, i int, revision uint64) {
+	m.revision, m.stored, m.kept = max(m.revision, revision), w.changes[i], w.numbers[i]
+	m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool {
+		return slices.Contains(w.ended, b) || slices.Contains(w.later, b)
+	})
+	m.unwritten, m.own = !model.IsStranger(m.Host), true
+	if !m.unstored() {
+		if m.isShared && (m.open == nil || m.open.Ended != nil) { // the next step reads it again
+			m.open, m.isShared = nil, false
+		}
+	}
+	if m.outcome != nil && m.stored >= m.outcome.change {
+		m.resolve(nil)
+	}
+	if m.gone && !m.unstored() {
+		delete(t.machines, m.Host)
+		return
+	}
+	if m.unwritten {
+		t.due.Publish(Due{Host: m.Host})
+	}
+}
+
+// Run stores boots until ctx ends. While the store is away, they wait. It is called once; Shutdown
+// stores the rest.
+func (t *Tracker) Run(ctx context.Context, store Store, archive Archive) {
+	t.mu.Lock()
+	t.store, t.archive = store, archive
+	t.mu.Unlock()
+	t.due.Publish(Due{})
+	away := awayMin
+	for ctx.Err() == nil {
+		if pause := pauseOf(t); pause > 0 {
+			sleep(ctx, pause, t.wake)
+			continue
+		}
+		_, err := t.write(ctx, false)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if away == awayMin {
+				t.opts.Logger.Warn("the store takes no boots of hosts; they wait", "error", err)
+			}
+			sleep(ctx, away, nil)
+			away = min(2*away, awayMax)
+		default:
+			if away > awayMin {
+				t.opts.Logger.Info("the store takes boots of hosts again")
+			}
+			away = awayMin
+		}
+	}
+}
+
+// idle bounds the wait for a wake-up.
+const idle = time.Minute
+
+// pauseOf returns the time that the queued boots can wait for others; 0: they cannot.
+func pauseOf(t *Tracker) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, pause := time.Now(), idle
+	if len(t.first) > 0 {
+		pause = max(0, t.recorded.Add(t.gap).Sub(now))
+	}
+	for _, queue := range [][]*machine{t.soon, t.late} {
+		if len(queue) > 0 {
+			pause = min(pause, max(0, queue[0].due.Sub(now)))
+		}
+	}
+	return pause
+}
+
+// sleep waits for a time, until it is woken, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}
+
+// Shutdown stores the rest once Run has returned, for as long as ctx
+// lasts. The error says how many boots are lost. Later steps are ignored.
+func (t *Tracker) Shutdown(ctx context.Context) error {
+	var err error
+	for n := 1; n > 0 && err == nil; {
+		if err = ctx.Err(); err == nil {
+			n, err = t.write(ctx, true)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	left := 0
+	for _, m := range t.machines {
+		if m.unstored() {
+			left++
+			m.resolve(errClosed)
+		}
+	}
+	if err != nil && left > 0 {
+		return fmt.Errorf("the boots of %d hosts could not be stored: %w", left, err)
+	}
+	return nil
+}
+
+// Pending returns the number of boots that are not stored yet, and that of hosts
+// whose status is not up to date.
+func (t *Tracker) Pending() (boots, statuses int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.machines {
+		if m.unstored() {
+			boots++
+		}
+		if m.unwritten {
+			statuses++
+		}
+	}
+	return boots, statuses
+}
