@@ -33,6 +33,7 @@ func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 		&Namespace{}, &NamespaceList{},
 		&Event{}, &EventList{},
 		&UnknownMachine{}, &UnknownMachineList{},
+		&Lease{}, &LeaseList{},
 		&ServiceAccount{}, &ServiceAccountList{},
 		&Token{}, &TokenList{},
 	)

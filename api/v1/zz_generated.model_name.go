@@ -216,6 +216,21 @@ func (in LayerStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Lease) OpenAPIModelName() string {
+	return "glowplug.api.v1.Lease"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in LeaseList) OpenAPIModelName() string {
+	return "glowplug.api.v1.LeaseList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in LeaseStatus) OpenAPIModelName() string {
+	return "glowplug.api.v1.LeaseStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in MachineState) OpenAPIModelName() string {
 	return "glowplug.api.v1.MachineState"
 }

@@ -53,6 +53,7 @@ import (
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/leases"
 	"glowplug/internal/store/policy"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/secrets"
@@ -120,6 +121,7 @@ type App struct {
 	assets       *os.Root       // --assets-dir; nil without it
 	loaders      *loader.Set    // nil without --pxe-interface
 	networks     []*pxe.Server  // one for each --pxe-interface
+	leases       *leases.Book
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
 	portalListener net.Listener
@@ -140,7 +142,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	b.openLog(stderr)
 	for _, open := range []func() error{
 		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openListeners, b.openImages,
-		b.openDecider, b.openPortal, b.openFolders, func() error { return openNetworks(b) },
+		b.openDecider, b.openPortal, b.openFolders, func() error { return openNetworks(ctx, b) },
 		b.serveAPI, b.openPublisher, b.serveBoots,
 	} {
 		if err := open(); err != nil {
@@ -204,6 +206,7 @@ func (a builder) openStore(ctx context.Context) error {
 		Registerer: a.metrics,
 	})
 	registerPending(a.metrics, a.tracker, a.statuses, a.events)
+	a.leases = leases.New(a.metrics)
 	a.streams = streams.NewLibrary(a.log)
 	a.policy = policy.New(a.log)
 	a.secrets = secrets.New(a.log)
@@ -279,6 +282,7 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.Namespaces:      {a.inventory.Namespaces()},
 		kinds.StreamReleases:  {a.streams.Observer()},
 		kinds.UnknownMachines: {a.unknown},
+		kinds.Leases:          {a.leases},
 		kinds.Secrets:         {a.secrets.Observer(), a.templates.Secrets()},
 
 		kinds.Roles:               {a.inventory.Roles()},

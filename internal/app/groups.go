@@ -11,7 +11,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/option"
-	"glowplug/internal/serve/pxe"
 	"glowplug/internal/store/boots"
 )
 
@@ -106,26 +105,6 @@ func (o *Boot) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu",
 		"what a machine boots that is no known host: exit (its disk), menu (a screen to choose an image), default (the "+
 			"image with spec.default)")
-}
-
-// PXE is what the firmware of machines is answered that boot from the network.
-type PXE struct {
-	Interfaces []string
-	Hosts      string
-	Loaders    string
-	Advertise  bool
-}
-
-func (o *PXE) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.Interfaces, "pxe-interface", nil, "network interface, as eth1, where machines that boot from the "+
-		"network are given iPXE, beside the DHCP server that gives them addresses (repeatable; default: none; it needs UDP "+
-		"ports 67, 69 and 4011)")
-	fs.StringVar(&o.Hosts, "pxe-hosts", pxe.HostsAll, "machines that are answered there: all, or known (hosts alone)")
-	fs.BoolVar(&o.Advertise, "pxe-ra", false, "answer the IPv6 router solicitations of the machines that are given a boot "+
-		"file there, as a router that is none: on a network without router advertisements iPXE waits 16 s for one, each time "+
-		"it starts (it needs CAP_NET_RAW)")
-	fs.StringVar(&o.Loaders, "boot-loaders", "", "folder of boot loaders (default: those of the packages of Debian and "+
-		"Fedora; glowplug boot-loaders lists them)")
 }
 
 // Images are the files that machines read, and the streams of CoreOS.

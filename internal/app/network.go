@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/loader"
 	"glowplug/internal/option"
 	"glowplug/internal/serve/machine"
@@ -19,11 +21,14 @@ import (
 )
 
 // openNetworks finds the boot loaders, and opens the sockets of --pxe-interface.
-func openNetworks(a builder) error {
+func openNetworks(ctx context.Context, a builder) error {
 	s := a.settings
 	packets, transfers := pxe.NewMetrics(a.metrics), tftp.NewMetrics(a.metrics)
 	if len(s.PXE.Interfaces) == 0 {
 		return nil
+	}
+	if s.Boot.HTTPURL == "" && a.httpPort() == 0 {
+		return option.Bad("pxe-interface", "needs plain HTTP, by which machines read what they boot: --listen, or --http-url")
 	}
 	var err error
 	if a.loaders, err = loader.In(s.PXE.Loaders); err != nil {
@@ -32,13 +37,37 @@ func openNetworks(a builder) error {
 	if !slices.ContainsFunc(loader.Arches, func(arch loader.Arch) bool { return a.loaders.For(arch) != nil }) {
 		a.log.Warn("there is no iPXE to give to machines that boot from the network", "remedy", loader.Package(loader.X64))
 	}
+	var networks []netip.Prefix
 	for _, name := range s.PXE.Interfaces {
-		address, err := pxe.AddressOf(name)
+		network, err := pxe.NetworkOf(name)
 		if err != nil {
 			return option.Bad("pxe-interface", "%v", err)
 		}
+		networks = append(networks, network)
+	}
+	if err := s.checkUsed(networks); err != nil {
+		return err
+	}
+	a.leases.Use(a.backend.Stores[kinds.Leases])
+	for i, name := range s.PXE.Interfaces {
+		address := networks[i].Addr()
+		leasing, err := s.leasingOn(networks[i])
+		if err != nil {
+			return option.Bad("dhcp-range", "%v", err)
+		}
+		if leasing != nil {
+			leasing.Book = a.leases
+			if !s.PXE.Beside {
+				err = checkAlone(ctx, name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		advertise := s.PXE.Advertise == advertiseOn ||
+			s.PXE.Advertise == advertiseAuto && leasing != nil && !pxe.IsRouter(name)
 		server, err := pxe.New(pxe.Options{
-			Interface: name, Advertise: s.PXE.Advertise,
+			Interface: name, Advertise: advertise, Relays: s.PXE.Relays, Leasing: leasing,
 			Rules: pxe.Rules{
 				Hosts: s.PXE.Hosts, Loaders: a.loaders, Address: address, URL: a.urlAt(address),
 				ScriptPath: machine.PathScript, LoaderPath: machine.PathLoaders, GRUBPath: machine.PathGRUB,

@@ -68,6 +68,7 @@ type settings struct {
 	mapNamespace, mapName   string            // of --coreos-configmap
 	aliases                 map[string]string // of --streams-alias: path to stream
 	keepBoots               boots.Limits
+	leasing                 leasing
 }
 
 var (
@@ -81,7 +82,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.Store.Check, s.checkManifests, s.checkNetworks, s.checkBoot, s.checkStreams,
-		s.checkLimits, s.checkHistory, func() error { return checkAudit(s) },
+		s.checkLimits, s.checkHistory, s.checkLeasing, func() error { return checkAudit(s) },
 		func() error { return checkHTTPS(s) },
 	} {
 		if err := check(); err != nil {
@@ -97,6 +98,7 @@ var Choices = map[string][]string{
 	"neighbors":       {"auto", "enforce", "off"},
 	"unknown-hosts":   {machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault},
 	"pxe-hosts":       {pxe.HostsAll, pxe.HostsKnown},
+	"pxe-ra":          {advertiseAuto, advertiseOn, advertiseOff},
 	"metrics":         {metricsOpen, metricsCredential},
 	"audit-log-mode":  {audit.ModeBatch, audit.ModeBlocking, audit.ModeBlockingStrict},
 	"log-format":      {"text", "json"},
@@ -110,6 +112,7 @@ func (s *settings) checkChoices() error {
 		{"neighbors", s.Access.Neighbors},
 		{"unknown-hosts", s.Boot.UnknownHosts},
 		{"pxe-hosts", s.PXE.Hosts},
+		{"pxe-ra", s.PXE.Advertise},
 		{"metrics", s.Access.Metrics},
 		{"audit-log-mode", s.Audit.Mode},
 		{"log-format", s.LogFormat},

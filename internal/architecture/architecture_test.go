@@ -16,6 +16,7 @@ import (
 // decide, serve. A package imports only packages that stand before it.
 var order = []string{
 	"internal/domain/netaddr",
+	"internal/domain/lease",
 	"internal/domain/fault",
 	"internal/domain/arch",
 	"internal/domain/boottoken",
@@ -87,6 +88,7 @@ var order = []string{
 	"internal/serve/sources",
 	"internal/store/boots",
 	"internal/store/boots/bootstest",
+	"internal/store/leases",
 	"internal/controller",
 	"internal/controller/config",
 	"internal/controller/stream",
@@ -133,7 +135,7 @@ var impure = map[string]string{
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/encryption",
 	"internal/store/kvstore", "internal/domain/kinds", "internal/domain/wording", "internal/store/policy", "internal/store/objects",
-	"internal/store/boots", "internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
+	"internal/store/boots", "internal/store/leases", "internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
 	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc",

@@ -51,11 +51,11 @@ func (d *doctorPXE) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	address, err := pxe.AddressOf(d.name)
+	own, err := pxe.NetworkOf(d.name)
 	if err != nil {
 		return fmt.Errorf("--pxe-interface: %w", err)
 	}
-	network, err := pxe.Probe(cmd.Context(), d.name, address)
+	network, err := pxe.Probe(cmd.Context(), d.name, own.Addr())
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ const (
 	Namespaces      = "namespaces"
 	Events          = "events"
 	UnknownMachines = "unknownmachines"
+	Leases          = "leases"
 	ServiceAccounts = "serviceaccounts"
 	Tokens          = "tokens"
 
@@ -146,6 +147,9 @@ var all = []*Kind{
 	describe[v1.UnknownMachine, v1.UnknownMachineList](Kind{
 		Resource: UnknownMachines, ShortName: "um", Transient: true,
 		Rights: rights(rbac.View, rbac.Reading, ""),
+	}, nil, nil),
+	describe[v1.Lease, v1.LeaseList](Kind{
+		Resource: Leases, Transient: true, Rights: rights(rbac.View, rbac.Reading, ""),
 	}, nil, nil),
 	describe[v1.Event, v1.EventList](Kind{
 		Resource: Events, ShortName: "ev", Namespaced: true, Transient: true,

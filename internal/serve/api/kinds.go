@@ -295,6 +295,13 @@ func unknownKind() *kind[*v1.UnknownMachine] {
 	}
 }
 
+// leaseKind describes the addresses that machines have by DHCP. Only the server writes them.
+func leaseKind() *kind[*v1.Lease] {
+	return &kind[*v1.Lease]{
+		Kind: kinds.Of(kinds.Leases), table: leaseTable,
+	}
+}
+
 // bootKind describes boots. Only the server writes them.
 func bootKind() *kind[*v1.Boot] {
 	return &kind[*v1.Boot]{

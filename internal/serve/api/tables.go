@@ -254,6 +254,29 @@ var unknownTable = &table[*v1.UnknownMachine]{
 	},
 }
 
+var leaseTable = &table[*v1.Lease]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The address, with hyphens."),
+		text("Address", "The address."),
+		text("MAC", "The hardware address of the machine that has it."),
+		text("Host", "The host that the machine was."),
+		text("Hostname", "The host name that the machine claims."),
+		text("State", "Bound, Conflict (a machine uses it without a lease), or Expired."),
+		text("Expires", "Time until the address is free."),
+		text("Age", "Time since the address was first given."),
+		wide(text("Interface", "The network interface of the server.")),
+	},
+	row: func(l *v1.Lease, now time.Time) []any {
+		s, state, left := &l.Status, l.Status.State, "-"
+		if s.Expires.After(now) {
+			left = duration.HumanDuration(s.Expires.Sub(now))
+		} else {
+			state = "Expired"
+		}
+		return []any{l.Name, s.Address, s.MAC, s.Host, s.Hostname, state, left, age(&l.CreationTimestamp, now), s.Interface}
+	},
+}
+
 // age returns the time since t, and "" for nil.
 func age(t *metav1.Time, now time.Time) string {
 	switch {

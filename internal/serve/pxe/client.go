@@ -32,6 +32,8 @@ type Client struct {
 	Stage Stage
 	// Arch is the firmware; unknownArch: no loader is for it.
 	Arch loader.Arch
+	// isBooting is true where it asks for a file to boot.
+	isBooting bool
 }
 
 // String says what asks.
@@ -67,18 +69,29 @@ var arches = map[iana.Arch]loader.Arch{
 
 // Read returns the client that has sent a packet; ok is false for what is no network boot over Ethernet.
 func Read(p *dhcpv4.DHCPv4) (c Client, ok bool) {
+	c, ok = ReadMachine(p)
+	return c, ok && c.isBooting
+}
+
+// ReadMachine returns the machine that has sent a packet, whether it boots or not; ok is false for what does not come
+// from a card of Ethernet.
+func ReadMachine(p *dhcpv4.DHCPv4) (c Client, ok bool) {
 	if p.OpCode != dhcpv4.OpcodeBootRequest || p.HWType != iana.HWTypeEthernet || len(p.ClientHWAddr) != len(c.MAC) {
 		return c, false
 	}
 	copy(c.MAC[:], p.ClientHWAddr)
+	if c.MAC == (netaddr.MAC{}) || c.MAC[0]&1 == 1 { // of no card, or of many
+		return c, false
+	}
 	class := p.ClassIdentifier()
 	switch {
 	case strings.HasPrefix(class, classHTTP):
 		c.Stage = FirmwareHTTP
 	case strings.HasPrefix(class, classPXE):
 	default:
-		return c, false
+		return c, true
 	}
+	c.isBooting = true
 	// iPXE after HTTP Boot is no HTTPClient. Some builds send the class without its architecture (ipxe/ipxe#1527).
 	if p.Options.Has(optionIPXE) || bytes.HasSuffix(p.Options.Get(dhcpv4.OptionUserClassInformation), []byte(classIPXE)) {
 		c.Stage = IPXE

@@ -74,6 +74,13 @@ func cause(err error) error {
 	return err
 }
 
+// Servers returns the DHCP servers that answer on the network of an interface. It takes probeTime.
+func Servers(ctx context.Context, name string) ([]DHCPServer, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return servers(ctx, name)
+}
+
 // servers returns the DHCP servers that answer a DISCOVER until ctx ends.
 func servers(ctx context.Context, name string) (found []DHCPServer, err error) {
 	conn, err := listen(name, netip.AddrPortFrom(netip.IPv4Unspecified(), portClient), true)

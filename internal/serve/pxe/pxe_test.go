@@ -34,6 +34,7 @@ type hosts map[string]*model.Host
 
 func (h hosts) HostByMAC(mac netaddr.MAC) *model.Host { return h[mac.String()] }
 func (h hosts) HostByUUID(uuid string) *model.Host    { return h[uuid] }
+func (h hosts) HostByIP(a netip.Addr) *model.Host     { return h[a.String()] }
 
 // events records events.
 type events []string
@@ -90,6 +91,18 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	}
 	r.Server = newServer(opts)
 	return r
+}
+
+// answer is that of the server, in bytes.
+func (r *rig) answer(packet []byte, port uint16) []byte {
+	p, err := dhcpv4.FromBytes(packet)
+	if err != nil {
+		return nil
+	}
+	if reply := r.Server.answer(p, port); reply != nil {
+		return reply.ToBytes()
+	}
+	return nil
 }
 
 // ask is a packet of a client, as they were seen on the wire.
@@ -311,7 +324,7 @@ func FuzzPackets(f *testing.F) {
 	f.Add(ask{mac: "52:54:00:00:00:01", class: "PXEClient", user: "iPXE", ipxe: true}.packet(f), true)
 	opts := newRig(f, nil).opts
 	f.Fuzz(func(t *testing.T, packet []byte, isBroadcast bool) {
-		r := newServer(opts)
+		r := &rig{Server: newServer(opts)}
 		port := uint16(portPXE)
 		if isBroadcast {
 			port = portDHCP

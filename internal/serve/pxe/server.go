@@ -64,6 +64,10 @@ type Options struct {
 	Ready func() bool
 	// Boots answers the requests of machines over HTTP, which GRUB sends over TFTP; nil: there is no GRUB.
 	Boots func(w http.ResponseWriter, r *http.Request)
+	// Relays answers DHCP relays as well, which send from other networks.
+	Relays bool
+	// Leasing gives machines their addresses; nil: another DHCP server does.
+	Leasing *Leasing
 	// Events takes an event for each boot of a known host; nil discards them.
 	Events Recorder
 	Logger *slog.Logger
@@ -78,6 +82,7 @@ type Options struct {
 type Hosts interface {
 	HostByMAC(mac netaddr.MAC) *model.Host
 	HostByUUID(uuid string) *model.Host
+	HostByIP(a netip.Addr) *model.Host
 }
 
 // Server answers machines on one interface. Its sockets are open.
@@ -86,7 +91,9 @@ type Server struct {
 	notes *notes
 
 	dhcp, pxe, files *net.UDPConn
-	routers          *routers // nil: none is answered
+	relayed          *net.UDPConn // nil: relays are not answered, or by dhcp
+	routers          *routers     // nil: none is answered
+	probe            *prober      // nil without Leasing
 	// index is that of the interface to which the sockets are bound.
 	index int
 
@@ -110,15 +117,27 @@ func New(opts Options) (*Server, error) {
 // openSockets opens the sockets. After an error some may be open.
 func (s *Server) openSockets() (err error) {
 	opts := &s.opts
-	for _, socket := range []struct {
+	// At this address another DHCP server of this machine goes on to receive its renewals, which are sent to its own.
+	dhcp := broadcast
+	if opts.Leasing != nil {
+		dhcp = netip.IPv4Unspecified()
+		if s.probe, err = newProber(opts.Interface); err != nil {
+			return fmt.Errorf("ARP on %s: %w", opts.Interface, err)
+		}
+	}
+	type socket struct {
 		to      **net.UDPConn
 		address netip.AddrPort
-	}{
-		// At this address another DHCP server of this machine goes on to receive its renewals, which are sent to its own.
-		{&s.dhcp, netip.AddrPortFrom(broadcast, portDHCP)},
+	}
+	sockets := []socket{
+		{&s.dhcp, netip.AddrPortFrom(dhcp, portDHCP)},
 		{&s.pxe, netip.AddrPortFrom(opts.Address, portPXE)},
 		{&s.files, netip.AddrPortFrom(opts.Address, portTFTP)},
-	} {
+	}
+	if opts.Relays && opts.Leasing == nil {
+		sockets = append(sockets, socket{&s.relayed, netip.AddrPortFrom(opts.Address, portDHCP)})
+	}
+	for _, socket := range sockets {
 		conn, err := listen(opts.Interface, socket.address, socket.address.Port() == portDHCP)
 		if err != nil {
 			return fmt.Errorf("UDP %s on %s: %w", socket.address, opts.Interface, err)
@@ -147,7 +166,7 @@ var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 // Close closes the sockets.
 func (s *Server) Close() {
-	for _, conn := range []*net.UDPConn{s.dhcp, s.pxe, s.files} {
+	for _, conn := range []*net.UDPConn{s.dhcp, s.pxe, s.files, s.relayed} {
 		if conn != nil {
 			_ = conn.Close()
 		}
@@ -155,7 +174,10 @@ func (s *Server) Close() {
 	if s.routers != nil {
 		_ = s.routers.conn.Close()
 	}
-	s.dhcp, s.pxe, s.files, s.routers = nil, nil, nil, nil
+	if s.probe != nil && s.probe.file != nil {
+		_ = s.probe.file.Close()
+	}
+	s.dhcp, s.pxe, s.files, s.relayed, s.routers, s.probe = nil, nil, nil, nil, nil, nil
 }
 
 // Serve answers until ctx ends. After the interface is gone, or its address, it waits for both to come back.
@@ -183,9 +205,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // announce logs which DHCP servers give the machines their addresses.
 func (s *Server) announce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	found, err := servers(ctx, s.opts.Interface)
+	found, err := Servers(ctx, s.opts.Interface)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 	case err != nil:
@@ -223,10 +243,18 @@ var errReplaced = errors.New("there is another interface of this name")
 // serve answers until ctx ends or a part fails.
 func (s *Server) serve(ctx context.Context) error {
 	serving, ctx := errgroup.WithContext(ctx)
-	serving.Go(func() error { return s.answerAll(ctx, s.dhcp, portDHCP) })
+	if s.opts.Leasing == nil {
+		serving.Go(func() error { return s.answerAll(ctx, s.dhcp, portDHCP) })
+		serving.Go(func() error { s.announce(ctx); return nil })
+	} else {
+		serving.Go(func() error { return s.leaseAll(ctx, s.dhcp) })
+		serving.Go(func() error { return s.probe.serve(ctx) })
+	}
 	serving.Go(func() error { return s.answerAll(ctx, s.pxe, portPXE) })
+	if s.relayed != nil {
+		serving.Go(func() error { return s.answerAll(ctx, s.relayed, portDHCP) })
+	}
 	serving.Go(func() error { return s.watch(ctx) })
-	serving.Go(func() error { s.announce(ctx); return nil })
 	if s.routers != nil {
 		serving.Go(func() error { return s.routers.serve(ctx) })
 	}
@@ -251,34 +279,71 @@ func (s *Server) answerAll(ctx context.Context, conn *net.UDPConn, port uint16) 
 		if err != nil {
 			return fmt.Errorf("serving UDP port %d on %s: %w", port, s.opts.Interface, err)
 		}
-		reply := s.answer(packet[:n], port)
-		if reply == nil {
+		p, err := dhcpv4.FromBytes(packet[:n])
+		if err != nil {
+			s.opts.Metrics.count(outcomeMalformed)
 			continue
 		}
-		to := from
-		if port == portDHCP { // the machine has no address yet
-			to = netip.AddrPortFrom(broadcast, portClient)
-		}
-		if _, err := conn.WriteToUDPAddrPort(reply, to); err != nil && s.notes.warnings.Allow() {
-			s.opts.Logger.Warn("an answer to a machine could not be sent", "interface", s.opts.Interface, "to", to, "error", err)
+		if reply := s.answer(p, port); reply != nil {
+			if port == portDHCP {
+				from = destination(p, reply)
+			}
+			s.send(conn, reply, from)
 		}
 	}
 }
 
-// answer returns the reply to a packet that came to a port; nil: there is none.
-func (s *Server) answer(packet []byte, port uint16) []byte {
-	p, err := dhcpv4.FromBytes(packet)
-	if err != nil {
-		s.opts.Metrics.count(outcomeMalformed)
-		return nil
+// leaseAll answers the packets of a socket, each in its own time: a lease waits for the store.
+func (s *Server) leaseAll(ctx context.Context, conn *net.UDPConn) error {
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	asking := errgroup.Group{}
+	asking.SetLimit(maxAsking)
+	defer func() { _ = asking.Wait() }()
+	packet := make([]byte, maxPacket)
+	for {
+		n, _, err := conn.ReadFromUDPAddrPort(packet)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serving UDP port %d on %s: %w", portDHCP, s.opts.Interface, err)
+		}
+		p, err := dhcpv4.FromBytes(packet[:n])
+		if err != nil {
+			s.opts.Metrics.count(outcomeMalformed)
+			continue
+		}
+		isTaken := asking.TryGo(func() error {
+			give := s.lease
+			if isRelayed(p) { // its network is another one
+				give = func(_ context.Context, p *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 { return s.answer(p, portDHCP) }
+			}
+			if reply := give(ctx, p); reply != nil {
+				s.send(conn, reply, destination(p, reply))
+			}
+			return nil
+		})
+		if !isTaken {
+			s.opts.Metrics.count(outcomeLimited)
+		}
 	}
+}
+
+// send sends a reply.
+func (s *Server) send(conn *net.UDPConn, reply *dhcpv4.DHCPv4, to netip.AddrPort) {
+	if _, err := conn.WriteToUDPAddrPort(reply.ToBytes(), to); err != nil && s.notes.warnings.Allow() {
+		s.opts.Logger.Warn("an answer to a machine could not be sent", "interface", s.opts.Interface, "to", to, "error", err)
+	}
+}
+
+// answer returns the reply to a packet that came to a port; nil: there is none.
+func (s *Server) answer(p *dhcpv4.DHCPv4, port uint16) *dhcpv4.DHCPv4 {
 	wanted := dhcpv4.MessageTypeDiscover
 	if port == portPXE {
 		wanted = dhcpv4.MessageTypeRequest
 	}
 	c, ok := Read(p)
-	// A relay wants its answer at its own address, where nothing of ours listens.
-	if !ok || p.MessageType() != wanted || !p.GatewayIPAddr.IsUnspecified() || !s.opts.Ready() {
+	if !ok || p.MessageType() != wanted || isRelayed(p) && !s.opts.Relays || !s.opts.Ready() {
 		s.opts.Metrics.count(outcomeOther)
 		return nil
 	}
@@ -293,14 +358,17 @@ func (s *Server) answer(packet []byte, port uint16) []byte {
 		s.opts.Metrics.count(outcomeSilent)
 		return nil
 	}
-	reply, err := s.opts.Reply(p, a)
+	reply, err := s.opts.Proxy(p, a)
 	if err != nil {
 		s.opts.Metrics.count(outcomeMalformed)
 		return nil
 	}
 	s.opts.Metrics.count(outcomeAnswered)
-	return reply.ToBytes()
+	return reply
 }
+
+// isRelayed reports whether a packet comes from another network, by a relay.
+func isRelayed(p *dhcpv4.DHCPv4) bool { return !p.GatewayIPAddr.IsUnspecified() }
 
 // allow reports whether a machine is answered now.
 func (s *Server) allow(mac netaddr.MAC, host *model.Host) bool {
