@@ -21,7 +21,7 @@ func bootRackWith(t *testing.T, iso func(*testing.T) string, args ...string) *ra
 	return bootRackBeside(t, "--dhcp-boot=http://"+rackServer+":8082/boot.ipxe", iso, args...)
 }
 
-// bootRackBeside is bootRackWith for a DHCP server with an option of its own.
+// bootRackBeside is bootRackWith for a DHCP server with an option of its own; "": there is none.
 func bootRackBeside(t *testing.T, dhcp string, iso func(*testing.T) string, args ...string) *rack {
 	t.Helper()
 	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
@@ -33,8 +33,10 @@ func bootRackBeside(t *testing.T, dhcp string, iso func(*testing.T) string, args
 	}
 	r := newRack(t, append([]string{"--iso-dir", isos, "--http-url", "http://" + rackServer + ":8082",
 		"--unknown-hosts", "menu"}, args...)...)
-	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
-		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"}, dhcp)
+	if dhcp != "" {
+		r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
+			"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"}, dhcp)
+	}
 	r.apply(bootObjects)
 	for _, image := range []string{"plain", "locked", "web"} {
 		testkit.Until(t, "image "+image+" is ready", func() bool {

@@ -224,8 +224,10 @@ func streamRack(t *testing.T, dhcp string, args ...string) (r *rack, f *streamFo
 	})
 	r = newRack(t, append([]string{"--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
 		"--allow-image-fetch", rackServer, "--http-url", "http://" + rackServer + ":8082"}, args...)...)
-	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
-		"52:54:00:00:00:05": "192.0.2.15"}, dhcp)
+	if dhcp != "" {
+		r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
+			"52:54:00:00:00:05": "192.0.2.15"}, dhcp)
+	}
 	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
 	r.apply(release)
 	r.apply(streamObjects + config)

@@ -18,7 +18,11 @@ import (
 // TestNetworkBoot boots machines beside a DHCP server that gives addresses alone, on the same machine as this server:
 // nothing but --pxe-interface names a boot file.
 func TestNetworkBoot(t *testing.T) {
-	r := bootRackBeside(t, "--no-ping", testISO, "--pxe-interface", "br0", "--pxe-ra")
+	bootEachFirmware(t, bootRackBeside(t, "--no-ping", testISO, "--pxe-interface", "br0", "--pxe-ra"))
+}
+
+// bootEachFirmware boots a machine with each kind of firmware.
+func bootEachFirmware(t *testing.T, r *rack) {
 	for _, c := range []struct {
 		name, host, mac   string
 		n                 int
@@ -61,7 +65,7 @@ func TestRenewalsBesideNetworkBoot(t *testing.T) {
 			r := newRack(t, "--pxe-interface", "br0")
 			run(t, r)
 			m := r.machine(1, "52:54:00:00:00:01", "192.0.2.150")
-			testkit.Until(t, "the DHCP server answers", func() bool { return m.renew(t) })
+			testkit.Until(t, "the DHCP server answers", func() bool { return m.renew(t, "52:54:00:00:00:01") })
 			doctor, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", r.name, program, "doctor", "pxe",
 				"--pxe-interface", "br0").CombinedOutput()
 			// dhcpd reads raw packets, and so none of its own machine.
@@ -72,9 +76,9 @@ func TestRenewalsBesideNetworkBoot(t *testing.T) {
 			r.server.terminate()
 			r.server.restart()
 			// dnsmasq answers nobody while it pings an address for 3 seconds, as for a DISCOVER of the server.
-			testkit.Until(t, "the DHCP server answers", func() bool { return m.renew(t) })
+			testkit.Until(t, "the DHCP server answers", func() bool { return m.renew(t, "52:54:00:00:00:01") })
 			for n := range 3 {
-				if !m.renew(t) {
+				if !m.renew(t, "52:54:00:00:00:01") {
 					t.Errorf("renewal %d is not answered", n)
 				}
 			}
@@ -104,29 +108,50 @@ func runDHCPD(t *testing.T, r *rack) {
 	})
 }
 
-// renew sends a renewal to the DHCP server's own address, and reports whether that answers.
-func (m machine) renew(t *testing.T) bool {
+// renew sends a renewal of 192.0.2.150 to the DHCP server's own address, and reports whether that answers.
+func (m machine) renew(t *testing.T, from string) bool {
 	t.Helper()
-	mac, _ := net.ParseMAC("52:54:00:00:00:01")
-	request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
-		dhcpv4.WithClientIP(net.IPv4(192, 0, 2, 150)))
+	request := aboutItsAddress(t, from, dhcpv4.MessageTypeRequest)
+	reply, err := dhcpv4.FromBytes(m.send(t, request))
+	return err == nil && reply.TransactionID == request.TransactionID
+}
+
+// aboutItsAddress returns a packet of a machine that has 192.0.2.150.
+func aboutItsAddress(t *testing.T, from string, kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
+	t.Helper()
+	mac, err := net.ParseMAC(from)
 	if err != nil {
 		t.Fatal(err)
 	}
+	p, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(kind), dhcpv4.WithClientIP(net.IPv4(192, 0, 2, 150)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// send sends a packet to the DHCP server's own address, and returns the answer.
+func (m machine) send(t *testing.T, packet *dhcpv4.DHCPv4) []byte {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", m.name, "socat", "-t2", "-T2", "STDIO",
 		"UDP4-DATAGRAM:"+rackServer+":67,bind=:68")
-	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(request.ToBytes()), time.Second
+	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(packet.ToBytes()), time.Second
 	out, err := cmd.Output()
 	if err != nil {
 		t.Logf("socat: %v", err)
 	}
-	reply, err := dhcpv4.FromBytes(out)
-	return err == nil && reply.TransactionID == request.TransactionID
+	return out
 }
 
 // TestSecureBoot: firmware with Secure Boot gets shim, shim GRUB, and GRUB the configuration, the kernel and the
 // initial RAM disk of its machine over TFTP. GRUB asks the server that the DHCP server names, which is this one.
 func TestSecureBoot(t *testing.T) {
+	t.Run("beside a DHCP server that names us", func(t *testing.T) { secureBoot(t, "--dhcp-boot=none,,"+rackServer) })
+	t.Run("with own leases", func(t *testing.T) { secureBoot(t, "", "--dhcp-range", "192.0.2.100-192.0.2.199") })
+}
+
+// secureBoot boots a machine with Secure Boot beside a DHCP server with an option; "": there is none.
+func secureBoot(t *testing.T, dhcp string, args ...string) {
 	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq")
 	for _, file := range []string{ovmfSecureVars, "/usr/lib/shim/shimx64.efi.signed",
 		"/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"} {
@@ -134,7 +159,7 @@ func TestSecureBoot(t *testing.T) {
 			t.Skipf("needs Debian's packages ovmf, shim-signed and grub-efi-amd64-signed: %v", err)
 		}
 	}
-	r, _, _ := streamRack(t, "--dhcp-boot=none,,"+rackServer, "--pxe-interface", "br0")
+	r, _, _ := streamRack(t, dhcp, append(args, "--pxe-interface", "br0")...)
 	r.apply(`
 apiVersion: v1
 kind: BareMetalHost

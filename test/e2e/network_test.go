@@ -50,7 +50,7 @@ func (r *rack) namespace(name string) {
 	r.ip("-n", name, "link", "set", "lo", "up")
 }
 
-// machine plugs a machine with this MAC and address into the rack.
+// machine plugs a machine with this MAC and address, which may be none, into the rack.
 func (r *rack) machine(n int, mac, addr string) machine {
 	r.t.Helper()
 	m := machine{r, fmt.Sprintf("%sm%d", r.name, n)}
@@ -59,7 +59,9 @@ func (r *rack) machine(n int, mac, addr string) machine {
 	r.ip("-n", r.name, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", m.name)
 	r.ip("-n", r.name, "link", "set", port, "master", "br0", "up")
 	r.ip("-n", m.name, "link", "set", "eth0", "address", mac)
-	r.ip("-n", m.name, "addr", "add", addr+"/24", "dev", "eth0")
+	if addr != "" {
+		r.ip("-n", m.name, "addr", "add", addr+"/24", "dev", "eth0")
+	}
 	r.ip("-n", m.name, "link", "set", "eth0", "up")
 	return m
 }

@@ -24,7 +24,7 @@ const (
 // prober asks whether a machine uses an address (RFC 5227, section 2.1.1).
 type prober struct {
 	file *os.File // nil: it takes every address for unused
-	link *net.Interface
+	name string // of the interface
 
 	mu      sync.Mutex
 	waiting map[netip.Addr]*question
@@ -43,7 +43,7 @@ func newProber(name string) (*prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &prober{link: link, waiting: map[netip.Addr]*question{}}
+	p := &prober{name: name, waiting: map[netip.Addr]*question{}}
 	if len(link.HardwareAddr) == len(netaddr.MAC{}) {
 		p.file, err = openARP(link)
 	}
@@ -64,7 +64,7 @@ func (p *prober) serve(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading ARP on %s: %w", p.link.Name, err)
+			return fmt.Errorf("reading ARP on %s: %w", p.name, err)
 		}
 		if mac, a, ok := senderOf(frame[:n]); ok {
 			p.answer(a, mac)
@@ -103,7 +103,10 @@ func (p *prober) uses(ctx context.Context, a netip.Addr) (user netaddr.MAC, isUs
 		}
 	}()
 	for range 2 {
-		_, _ = p.file.Write(questionFor(p.link.HardwareAddr, a)) // without an answer the address is given
+		// A bridge may have another hardware address by now. Without an answer the address is given.
+		if link, err := net.InterfaceByName(p.name); err == nil && len(link.HardwareAddr) == len(netaddr.MAC{}) {
+			_, _ = p.file.Write(questionFor(link.HardwareAddr, a))
+		}
 		timer := time.NewTimer(probeGap)
 		select {
 		case <-q.answered:

@@ -174,8 +174,7 @@ func TestUsedAddresses(t *testing.T) {
 		return strings.Fields(r.leased(t, say{mac: mac, kind: dhcpv4.MessageTypeDiscover}) + " -")[1]
 	}
 	first := offered(stranger)
-	r.probe = &prober{file: nullFile(t), link: &net.Interface{HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}},
-		waiting: map[netip.Addr]*question{}}
+	r.probe = &prober{file: nullFile(t), name: "lo", waiting: map[netip.Addr]*question{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { // the machine that uses it
