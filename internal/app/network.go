@@ -20,10 +20,15 @@ import (
 	"glowplug/internal/serve/tftp"
 )
 
-// openNetworks finds the boot loaders, and opens the sockets of --pxe-interface.
+// openNetworks finds the boot loaders, and opens the sockets of each --pxe-interface.
 func openNetworks(ctx context.Context, a builder) error {
 	s := a.settings
-	packets, transfers := pxe.NewMetrics(a.metrics), tftp.NewMetrics(a.metrics)
+	opts := pxe.Options{
+		Relays: s.PXE.Relays,
+		Boots:  func(w http.ResponseWriter, r *http.Request) { a.boots.ServeHTTP(w, machine.OverTFTP(r)) },
+		Hosts:  func() pxe.Hosts { return a.inventory.View() }, Ready: a.ready, Events: a.events,
+		Logger: a.log, Limiter: a.limiter, Metrics: pxe.NewMetrics(a.metrics), TFTP: tftp.NewMetrics(a.metrics),
+	}
 	if len(s.PXE.Interfaces) == 0 {
 		return nil
 	}
@@ -37,55 +42,42 @@ func openNetworks(ctx context.Context, a builder) error {
 	if !slices.ContainsFunc(loader.Arches, func(arch loader.Arch) bool { return a.loaders.For(arch) != nil }) {
 		a.log.Warn("there is no iPXE to give to machines that boot from the network", "remedy", loader.Package(loader.X64))
 	}
-	var networks []netip.Prefix
-	for _, name := range s.PXE.Interfaces {
-		network, err := pxe.NetworkOf(name)
-		if err != nil {
-			return option.Bad("pxe-interface", "%v", err)
-		}
-		networks = append(networks, network)
-	}
-	if err := s.checkUsed(networks); err != nil {
+	networks, err := s.networks()
+	if err != nil {
 		return err
 	}
 	a.leases.Use(a.backend.Stores[kinds.Leases])
 	for i, name := range s.PXE.Interfaces {
-		address := networks[i].Addr()
-		leasing, err := s.leasingOn(networks[i])
-		if err != nil {
-			return option.Bad("dhcp-range", "%v", err)
+		if err := openNetwork(ctx, a, opts, name, networks[i]); err != nil {
+			return err
 		}
-		if leasing != nil {
-			leasing.Book = a.leases
-			if !s.PXE.Beside {
-				err = checkAlone(ctx, name)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		advertise := s.PXE.Advertise == advertiseOn ||
-			s.PXE.Advertise == advertiseAuto && leasing != nil && !pxe.IsRouter(name)
-		server, err := pxe.New(pxe.Options{
-			Interface: name, Advertise: advertise, Relays: s.PXE.Relays, Leasing: leasing,
-			Rules: pxe.Rules{
-				Hosts: s.PXE.Hosts, Loaders: a.loaders, Address: address, URL: a.urlAt(address),
-				ScriptPath: machine.PathScript, LoaderPath: machine.PathLoaders, GRUBPath: machine.PathGRUB,
-				ImagePath: machine.PathISO, Port: a.httpPort(),
-			},
-			Boots: func(w http.ResponseWriter, r *http.Request) { a.boots.ServeHTTP(w, machine.OverTFTP(r)) },
-			Hosts: func() pxe.Hosts { return a.inventory.View() }, Ready: a.ready, Events: a.events,
-			Logger: a.log, Limiter: a.limiter, Metrics: packets, TFTP: transfers,
-		})
-		if errors.Is(err, os.ErrPermission) {
-			err = fmt.Errorf("%w; it needs root, or once: sudo setcap cap_net_bind_service,cap_net_raw+ep glowplug", err)
-		}
-		if err != nil {
-			return option.Bad("pxe-interface", "%v", err)
-		}
-		a.onClose(server.Close)
-		a.networks = append(a.networks, server)
 	}
+	return nil
+}
+
+// openNetwork opens the sockets of an interface with an address in a network.
+func openNetwork(ctx context.Context, a builder, opts pxe.Options, name string, network netip.Prefix) (err error) {
+	s, address := a.settings, network.Addr()
+	if opts.Leasing, err = s.leasingOn(ctx, name, network, a.leases); err != nil {
+		return err
+	}
+	opts.Interface = name
+	opts.Advertise = s.PXE.Advertise == advertiseOn ||
+		s.PXE.Advertise == advertiseAuto && opts.Leasing != nil && !pxe.IsRouter(name)
+	opts.Rules = pxe.Rules{
+		Hosts: s.PXE.Hosts, Loaders: a.loaders, Address: address, URL: a.urlAt(address),
+		ScriptPath: machine.PathScript, LoaderPath: machine.PathLoaders, GRUBPath: machine.PathGRUB,
+		ImagePath: machine.PathISO, Port: a.httpPort(),
+	}
+	server, err := pxe.New(opts)
+	if errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w; it needs root, or once: sudo setcap cap_net_bind_service,cap_net_raw+ep glowplug", err)
+	}
+	if err != nil {
+		return option.Bad("pxe-interface", "%v", err)
+	}
+	a.onClose(server.Close)
+	a.networks = append(a.networks, server)
 	return nil
 }
 

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"glowplug/internal/domain/lease"
 	"glowplug/internal/option"
 	"glowplug/internal/serve/pxe"
+	"glowplug/internal/store/leases"
 )
 
 // PXE is what the firmware of machines is answered that boot from the network, and which addresses machines are given.
@@ -63,7 +62,7 @@ func (o *PXE) addFlags(fs *pflag.FlagSet) {
 // leasing is the part of --dhcp-range and its like.
 type leasing struct {
 	ranges       []lease.Range
-	routers, dns []net.IP
+	routers, dns []netip.Addr
 }
 
 // checkLeasing parses the options of leases.
@@ -93,36 +92,65 @@ func (s *settings) checkLeasing() (err error) {
 	return err
 }
 
-func addresses(flag string, texts []string) (all []net.IP, err error) {
+func addresses(flag string, texts []string) (all []netip.Addr, err error) {
 	for _, text := range texts {
 		a, err := netip.ParseAddr(text)
 		if err != nil || !a.Is4() {
 			return nil, option.Bad(flag, "%q is no IPv4 address", text)
 		}
-		all = append(all, a.AsSlice())
+		all = append(all, a)
 	}
 	return all, nil
 }
 
+// networks returns the network of each --pxe-interface. The error is about one of them, or a range or a router that is
+// in none.
+func (s *settings) networks() (networks []netip.Prefix, err error) {
+	for _, name := range s.PXE.Interfaces {
+		network, err := pxe.NetworkOf(name)
+		if err != nil {
+			return nil, option.Bad("pxe-interface", "%v", err)
+		}
+		networks = append(networks, network)
+	}
+	return networks, s.checkUsed(networks)
+}
+
 // leasingOn returns what machines at an interface with an address in a network are given addresses from; nil: another
 // DHCP server gives them.
-func (s *settings) leasingOn(network netip.Prefix) (*pxe.Leasing, error) {
-	l := &pxe.Leasing{Pool: lease.Pool{Network: network, Server: network.Addr()}, DNS: s.leasing.dns, Beside: s.PXE.Beside}
+func (s *settings) leasingOn(ctx context.Context, name string, network netip.Prefix, book *leases.Book) (*pxe.Leasing, error) {
 	i := slices.IndexFunc(s.leasing.ranges, func(r lease.Range) bool { return network.Contains(r.First) })
 	if i < 0 {
 		return nil, nil
 	}
-	l.Range = s.leasing.ranges[i]
+	l := &pxe.Leasing{
+		Pool: lease.Pool{Network: network, Server: network.Addr(), Range: s.leasing.ranges[i], Others: s.leasing.dns},
+		Book: book, Beside: s.PXE.Beside,
+	}
 	for _, router := range s.leasing.routers {
-		if a, _ := netip.AddrFromSlice(router); network.Contains(a) {
-			l.Routers = append(l.Routers, router)
+		if network.Contains(router) {
+			l.Routers, l.Others = append(l.Routers, router.AsSlice()), append(slices.Clip(l.Others), router)
 		}
 	}
-	return l, l.Check()
+	for _, server := range s.leasing.dns {
+		l.DNS = append(l.DNS, server.AsSlice())
+	}
+	if err := l.Check(); err != nil {
+		return nil, option.Bad("dhcp-range", "%v", err)
+	}
+	if l.Beside {
+		return l, nil
+	}
+	return l, checkAlone(ctx, name)
 }
 
-// checkUsed returns an error for a range that is in none of the networks.
+// checkUsed returns an error for a range or a router that is in none of the networks.
 func (s *settings) checkUsed(networks []netip.Prefix) error {
+	for _, router := range s.leasing.routers {
+		if !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(router) }) {
+			return option.Bad("dhcp-router", "%s is in no network of --pxe-interface, so machines could not reach it", router)
+		}
+	}
 	for i, r := range s.leasing.ranges {
 		at := slices.IndexFunc(networks, func(n netip.Prefix) bool { return n.Contains(r.First) })
 		if at < 0 {
@@ -143,7 +171,8 @@ func (s *settings) checkUsed(networks []netip.Prefix) error {
 func checkAlone(ctx context.Context, name string) error {
 	others, err := pxe.Servers(ctx, name)
 	if err != nil {
-		return fmt.Errorf("asking for other DHCP servers on %s: %w", name, err)
+		return option.Bad("dhcp-range", "other DHCP servers on %s cannot be asked for: %v; --dhcp-beside-others starts "+
+			"without asking", name, err)
 	}
 	if len(others) == 0 {
 		return nil

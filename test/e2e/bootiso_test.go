@@ -28,8 +28,13 @@ echo "GUEST-ADDRESS $(ip -4 -o addr show eth0)"
 device=$(sed -n 's|.*coreos.inst.install_dev=\([^ ]*\).*|\1|p' /proc/cmdline)
 if [ -n "$device" ]; then # a fake of coreos-installer, which Debian does not have: it does the same with these arguments
 	config=$(sed -n 's|.*coreos.inst.ignition_url=\([^ ]*\).*|\1|p' /proc/cmdline)
-	wget -q -O /run/config "$config" && dd if=/disk of=$device conv=notrunc 2>/dev/null &&
-		dd if=/run/config of=$device bs=1024 seek=64 conv=notrunc 2>/dev/null && sync && echo GUEST-INSTALLED on $device
+	system=/disk at=64
+	if [ -d /sys/firmware/efi ]; then # its system is larger, and no part of the initramfs
+		system=/run/disk at=$((10 * 1024))
+		wget -q -O $system "${config%%/api/*}/assets/disk.efi" || echo GUEST-FAILED no system
+	fi
+	wget -q -O /run/config "$config" && dd if=$system of=$device conv=notrunc 2>/dev/null &&
+		dd if=/run/config of=$device bs=1024 seek=$at conv=notrunc 2>/dev/null && sync && echo GUEST-INSTALLED on $device
 	reboot -f
 fi
 mkdir -p /sysroot/etc/selinux

@@ -207,6 +207,23 @@ func TestBootStream(t *testing.T) {
 // folder of the stream, and the ISO image of the release.
 func streamRack(t *testing.T, dhcp string, args ...string) (r *rack, f *streamFolder, image string) {
 	t.Helper()
+	r, f, image = newStreamRack(t, dhcp, append([]string{"--http-url", "http://" + rackServer + ":8082"}, args...)...)
+	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
+	r.apply(streamObjects + config)
+	r.kubectl("wait", "cdrom", "live", "files", "-n", "rack", "--for=condition=UpToDate", "--timeout=60s")
+	for _, name := range []string{"live", "files"} {
+		testkit.Until(t, "image "+name+" is ready", func() bool {
+			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",
+				"jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
+				"Ready 44.20261101.3.0 3.6.0"
+		})
+	}
+	return r, f, image
+}
+
+// newStreamRack is streamRack without objects but the release.
+func newStreamRack(t *testing.T, dhcp string, args ...string) (r *rack, f *streamFolder, image string) {
+	t.Helper()
 	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
 		"ldd")
 	image = testISO(t)
@@ -223,21 +240,11 @@ func streamRack(t *testing.T, dhcp string, args ...string) (r *rack, f *streamFo
 		},
 	})
 	r = newRack(t, append([]string{"--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
-		"--allow-image-fetch", rackServer, "--http-url", "http://" + rackServer + ":8082"}, args...)...)
+		"--allow-image-fetch", rackServer}, args...)...)
 	if dhcp != "" {
 		r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
 			"52:54:00:00:00:05": "192.0.2.15"}, dhcp)
 	}
-	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
 	r.apply(release)
-	r.apply(streamObjects + config)
-	r.kubectl("wait", "cdrom", "live", "files", "-n", "rack", "--for=condition=UpToDate", "--timeout=60s")
-	for _, name := range []string{"live", "files"} {
-		testkit.Until(t, "image "+name+" is ready", func() bool {
-			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",
-				"jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
-				"Ready 44.20261101.3.0 3.6.0"
-		})
-	}
 	return r, f, image
 }

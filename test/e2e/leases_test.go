@@ -83,8 +83,8 @@ func TestOwnLeases(t *testing.T) {
 	})
 }
 
-// TestNetworkBootWithOwnLeases boots machines where nothing else answers: the address, the loader, the script, the image
-// and the config come from this server. iPXE does not wait for a router, which the server tells it that there is none.
+// TestNetworkBootWithOwnLeases boots machines where nothing else answers: the address, the loader, the script, the
+// image and the config come from this server. iPXE waits for no router: the server tells it that there is none.
 func TestNetworkBootWithOwnLeases(t *testing.T) {
 	r := bootRackBeside(t, "", testISO, "--pxe-interface", "br0", "--dhcp-range", "192.0.2.100-192.0.2.199")
 	bootEachFirmware(t, r)

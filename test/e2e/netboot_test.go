@@ -123,7 +123,8 @@ func aboutItsAddress(t *testing.T, from string, kind dhcpv4.MessageType) *dhcpv4
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(kind), dhcpv4.WithClientIP(net.IPv4(192, 0, 2, 150)))
+	p, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithMessageType(kind),
+		dhcpv4.WithClientIP(net.IPv4(192, 0, 2, 150)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func Boot(device, path string) string {
 		"  echo 'glowplug: no boot yet, asking again in 5 seconds'\n" +
 		"  sleep 5\n" +
 		"done\n" +
-		"exit\n"
+		local
 }
 
 // Linux returns the configuration of a machine that boots the kernel of an image from a device.
@@ -60,8 +60,21 @@ func linux(device string, image *ipxe.Image) (string, error) {
 
 // Local returns the configuration of a machine that boots its disk.
 func Local(machine, reason string) string {
-	return echo(machine+" boots its disk: "+reason) + "exit\n"
+	return echo(machine+" boots its disk: "+reason) + local
 }
+
+// local are the lines that boot the disk. GRUB starts its boot loader itself, since firmware stops with its menu after
+// GRUB's exit, which is a success always (UEFI 2.10, section 3.1.1). Systems install their loader in a folder of their
+// own, and for machines without an entry for it in EFI/BOOT.
+const local = `if [ "${grub_cpu}" = arm64 ]; then set cpu=aa64; else set cpu=x64; fi
+for loader in /EFI/fedora/shim /EFI/redhat/shim /EFI/centos/shim /EFI/rocky/shim /EFI/almalinux/shim /EFI/debian/shim ` +
+	`/EFI/ubuntu/shim /EFI/opensuse/shim /EFI/sles/shim /EFI/BOOT/BOOT; do
+  if search --no-floppy --file --set=root ${loader}${cpu}.efi; then
+    if chainloader ${loader}${cpu}.efi; then boot; fi
+  fi
+done
+exit 1
+`
 
 // Failed returns the configuration of a machine that has nothing to boot yet. The one of Boot repeats its request.
 func Failed(machine, reason string) string { return echo(machine + ": " + reason) }
@@ -74,7 +87,7 @@ const menuSeconds = 60
 func Menu(device, address, mac string, images []ipxe.Image) (string, error) {
 	text := fmt.Sprintf("set timeout=%d\nset default=disk\n", menuSeconds) +
 		echo("this machine is not known here; its address is "+address+" and its MAC "+mac) +
-		"menuentry 'Boot the disk' --id disk {\n  exit\n}\n"
+		"menuentry 'Boot the disk' --id disk {\n" + local + "}\n"
 	for i := range images {
 		if images[i].Kernel == nil {
 			continue

@@ -122,7 +122,7 @@ func TestMenuEntriesDoNotFallThrough(t *testing.T) {
 			t.Errorf("entry %d does not end with a goto to the disk:\n%s", i, block)
 		}
 	}
-	if last := blocks[len(images)]; last != "local\nexit\n" {
+	if last := blocks[len(images)]; last != "local\n"+Exit {
 		t.Errorf("the disk is %q", last)
 	}
 }
@@ -206,11 +206,14 @@ func FuzzScript(f *testing.F) {
 		if script, err := Sanboot(machine, &Image{Name: shown, URL: portal}); err == nil {
 			expect(t, script, "#!ipxe", "echo glowplug: ", "sanboot ")
 		}
-		expect(t, Local(machine, shown), "#!ipxe", "echo glowplug: ", "exit")
+		text, hasExit := strings.CutSuffix(Local(machine, shown), Exit)
+		if expect(t, text, "#!ipxe", "echo glowplug: "); !hasExit {
+			t.Fatalf("no exit: %q", text)
+		}
 		expect(t, Failed(machine, shown), "#!ipxe", "echo glowplug: ", "exit 1")
 		if script, err := Menu(machine, shown, []Image{*image}); err == nil {
 			lines := strings.Split(strings.TrimSuffix(script, "\n"), "\n")
-			if strings.Count(script, "${") != 1 || len(lines) < 17 || len(lines) > 19 {
+			if strings.Count(script, "${") != 2 || len(lines) < 18 || len(lines) > 20 {
 				t.Fatalf("the menu has %d lines:\n%s", len(lines), script)
 			}
 		}

@@ -22,7 +22,8 @@ const (
 // script from base, this server's URL without a slash at its end. uuid and mac come
 // first, since they identify the machine; free text, which may have any character, comes
 // last; try is 0 the first time. After a missing answer or a failed boot the script repeats
-// the request for about a minute; then the firmware goes on to the next device.
+// the request for about a minute; then the firmware goes on to the next device, as it does for a machine that boots its
+// disk: iPXE always ends with an error, since UEFI stops with its menu after a success (UEFI 2.10, section 3.1.1).
 func Boot(base string) (string, error) {
 	base, err := word("the server's URL", base)
 	if err != nil {
@@ -34,7 +35,7 @@ func Boot(base string) (string, error) {
 		":ask\n" +
 		"chain --autofree ${gp-url}/ipxe?uuid=${uuid}&mac=${netX/mac:hexhyp}&try=${gp-try}&platform=${platform}&arch=${buildarch}" +
 		"&asset=${asset:uristring}&serial=${serial:uristring}&manufacturer=${manufacturer:uristring}&product=${product:uristring}" +
-		" && exit ||\n" +
+		" && exit 1 ||\n" +
 		"inc gp-try\n" +
 		"iseq ${gp-try} 20 && goto give-up ||\n" +
 		"echo glowplug: no boot from ${gp-url} yet, asking again in 3 seconds\n" +
@@ -191,8 +192,9 @@ func Local(machine, reason string) string {
 	return header + echo(machine+" boots its disk: "+reason) + Exit
 }
 
-// Exit are the lines that leave the boot to the firmware, which goes on with the disk.
-const Exit = "exit\n"
+// Exit are the lines that leave the boot to the firmware, which goes on with the disk: by the script of Boot, which
+// takes a success for that, or at once.
+const Exit = "isset ${gp-url} || exit 1\nexit\n"
 
 // Failed returns the script of a machine that has nothing to boot yet: it prints the reason
 // and fails, and then the script of Boot repeats its request.
@@ -234,5 +236,5 @@ func Menu(address, mac string, images []Image) (string, error) {
 		"goto ${selected}\n" +
 		targets.String() +
 		":local\n" +
-		"exit\n", nil
+		Exit, nil
 }

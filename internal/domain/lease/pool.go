@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"glowplug/internal/domain/netaddr"
@@ -73,6 +74,8 @@ type Pool struct {
 	// Network is that of the interface, and Server the address of the server there.
 	Network netip.Prefix
 	Server  netip.Addr
+	// Others are addresses that are given to nobody: those of routers and DNS servers.
+	Others []netip.Addr
 	// Range has the addresses of machines without an address of their own.
 	Range Range
 }
@@ -80,32 +83,27 @@ type Pool struct {
 // Check returns an error if the range is not in the network.
 func (p *Pool) Check() error {
 	for _, a := range []netip.Addr{p.Range.First, p.Range.Last} {
-		if !p.IsUsable(a) {
+		if !p.isHost(a) {
 			return fmt.Errorf("%s is no address for a machine in %s", a, p.Network.Masked())
 		}
 	}
-	if p.Range.Size() == 1 && p.Range.First == p.Server {
-		return fmt.Errorf("%s is the address of the server itself", p.Server)
+	if _, ok := p.Range.Choose(netaddr.MAC{}, p.IsUsable); !ok {
+		return fmt.Errorf("%s has no address beside those of the server, of routers and of DNS servers", p.Range)
 	}
 	return nil
 }
 
-// IsUsable reports whether a machine may have an address: it is in the network, and is neither the first one of it, nor
-// its broadcast address.
+// IsUsable reports whether a machine may have an address: it is that of a machine, and not of the server or another one
+// that is known.
 func (p *Pool) IsUsable(a netip.Addr) bool {
+	return p.isHost(a) && a != p.Server && !slices.Contains(p.Others, a)
+}
+
+// isHost reports whether an address is in the network, and neither the first one of it, nor its broadcast address.
+func (p *Pool) isHost(a netip.Addr) bool {
 	if !a.Is4() || !p.Network.Contains(a) {
 		return false
 	}
 	host := number(a) &^ (^uint32(0) << (32 - p.Network.Bits()))
 	return host != 0 && host != ^uint32(0)>>p.Network.Bits()
-}
-
-// Own returns the first address of a host that a machine may have; ok is false if there is none.
-func (p *Pool) Own(addresses []netip.Addr) (address netip.Addr, ok bool) {
-	for _, a := range addresses {
-		if p.IsUsable(a) && a != p.Server {
-			return a, true
-		}
-	}
-	return netip.Addr{}, false
 }

@@ -57,10 +57,12 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: %v", c.of, err)
 		}
 	}
-	own, ok := p.Own([]netip.Addr{netip.MustParseAddr("192.168.0.9"), netip.MustParseAddr("10.0.0.1"),
-		netip.MustParseAddr("10.0.0.7")})
-	if !ok || own.String() != "10.0.0.7" {
-		t.Error(own, ok)
+	p.Others = []netip.Addr{netip.MustParseAddr("10.0.0.7")}
+	for address, want := range map[string]bool{"10.0.0.6": true, "10.0.0.7": false, "10.0.0.1": false, "10.0.0.0": false,
+		"10.0.0.255": false, "10.0.1.6": false, "fd00::6": false} {
+		if got := p.IsUsable(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
 	}
 }
 

@@ -3,11 +3,13 @@ package pxe
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"glowplug/internal/domain/netaddr"
@@ -24,7 +26,7 @@ const (
 // prober asks whether a machine uses an address (RFC 5227, section 2.1.1).
 type prober struct {
 	file *os.File // nil: it takes every address for unused
-	name string // of the interface
+	name string   // of the interface
 
 	mu      sync.Mutex
 	waiting map[netip.Addr]*question
@@ -63,6 +65,14 @@ func (p *prober) serve(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if errors.Is(err, syscall.ENETDOWN) { // it comes up again
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(checkInterval):
+				continue
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("reading ARP on %s: %w", p.name, err)
 		}
@@ -87,26 +97,10 @@ func (p *prober) uses(ctx context.Context, a netip.Addr) (user netaddr.MAC, isUs
 	if p == nil || p.file == nil {
 		return user, false
 	}
-	p.mu.Lock()
-	q := p.waiting[a]
-	if q == nil {
-		q = &question{answered: make(chan struct{})}
-		p.waiting[a] = q
-	}
-	q.asking++
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if q.asking--; q.asking == 0 {
-			delete(p.waiting, a)
-		}
-	}()
+	q := p.begin(a)
+	defer p.end(a, q)
 	for range 2 {
-		// A bridge may have another hardware address by now. Without an answer the address is given.
-		if link, err := net.InterfaceByName(p.name); err == nil && len(link.HardwareAddr) == len(netaddr.MAC{}) {
-			_, _ = p.file.Write(questionFor(link.HardwareAddr, a))
-		}
+		p.send(a) // without an answer the address is given
 		timer := time.NewTimer(probeGap)
 		select {
 		case <-q.answered:
@@ -119,6 +113,34 @@ func (p *prober) uses(ctx context.Context, a netip.Addr) (user netaddr.MAC, isUs
 		}
 	}
 	return user, false
+}
+
+// begin joins the question about an address.
+func (p *prober) begin(a netip.Addr) *question {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.waiting[a]
+	if q == nil {
+		q = &question{answered: make(chan struct{})}
+		p.waiting[a] = q
+	}
+	q.asking++
+	return q
+}
+
+func (p *prober) end(a netip.Addr, q *question) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q.asking--; q.asking == 0 {
+		delete(p.waiting, a)
+	}
+}
+
+// send sends a question. A bridge may have another hardware address by now than before.
+func (p *prober) send(a netip.Addr) {
+	if link, err := net.InterfaceByName(p.name); err == nil && len(link.HardwareAddr) == len(netaddr.MAC{}) {
+		_, _ = p.file.Write(questionFor(link.HardwareAddr, a))
+	}
 }
 
 // questionFor returns the frame that asks who uses an address. Its sender has no address, so that nobody notes it.

@@ -3,20 +3,28 @@ package pxe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"golang.org/x/sync/errgroup"
 
 	"glowplug/internal/domain/lease"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/limit"
 	"glowplug/internal/store/leases"
 )
 
-// maxAsking bounds the machines that are answered at once with a lease: each waits for the store, or for a probe.
+// maxAsking bounds the known hosts, and the other machines, that are answered at once with a lease: each waits for the
+// store, or for a probe.
 const maxAsking = 256
+
+// rateWrites bounds the leases of machines that are no known hosts.
+var rateWrites = limit.PerSecond(100, 500)
 
 // Leasing is what a Server gives addresses from (RFC 2131).
 type Leasing struct {
@@ -39,8 +47,66 @@ type leased struct {
 
 var nothing = leased{kind: dhcpv4.MessageTypeNone}
 
-// lease returns the reply with an address to a packet; nil: there is none.
-func (s *Server) lease(ctx context.Context, p *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
+// asking is a machine that asks for an address.
+type asking struct {
+	packet *dhcpv4.DHCPv4
+	client Client
+	host   *model.Host // nil: it is no known host
+}
+
+// leaseAll answers the packets of a socket, each in its own time: a lease waits for the store, or for a probe. Known
+// hosts wait for no stranger.
+func (s *Server) leaseAll(ctx context.Context, conn *net.UDPConn) error {
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	var hosts, strangers errgroup.Group
+	hosts.SetLimit(maxAsking)
+	strangers.SetLimit(maxAsking)
+	defer func() { _, _ = hosts.Wait(), strangers.Wait() }()
+	packet := make([]byte, maxPacket)
+	for {
+		n, _, err := conn.ReadFromUDPAddrPort(packet)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serving UDP port %d on %s: %w", portDHCP, s.opts.Interface, err)
+		}
+		p, err := dhcpv4.FromBytes(packet[:n])
+		switch {
+		case err != nil:
+			s.opts.Metrics.count(outcomeMalformed)
+			continue
+		case isRelayed(p): // its network is another one
+			if reply := s.answer(p, portDHCP); reply != nil {
+				s.send(conn, reply, destination(p, reply))
+			}
+			continue
+		}
+		a := s.admit(p)
+		if a == nil {
+			continue
+		}
+		group := &strangers
+		if a.host != nil {
+			group = &hosts
+		}
+		isTaken := group.TryGo(func() error {
+			defer s.answered(a.client.MAC)
+			if reply := s.lease(ctx, a); reply != nil {
+				s.send(conn, reply, destination(p, reply))
+			}
+			return nil
+		})
+		if !isTaken {
+			s.answered(a.client.MAC)
+			s.opts.Metrics.count(outcomeLimited)
+		}
+	}
+}
+
+// admit returns the machine that has sent a packet; nil: it is not answered, since it is none, asks too often, or has
+// not been answered yet.
+func (s *Server) admit(p *dhcpv4.DHCPv4) *asking {
 	c, ok := ReadMachine(p)
 	if !ok || !s.opts.Ready() {
 		s.opts.Metrics.count(outcomeOther)
@@ -48,64 +114,93 @@ func (s *Server) lease(ctx context.Context, p *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 	}
 	hosts := s.opts.Hosts()
 	host := hostOf(hosts, &c)
-	if !s.allow(c.MAC, host) {
+	if host == nil { // the system of a machine does not say the UUID that its firmware has said
+		if namespace, name, ok := strings.Cut(s.opts.Leasing.Book.HostOf(c.MAC), "/"); ok {
+			host = hosts.Host(model.Ref{Namespace: namespace, Name: name})
+		}
+	}
+	if !s.allow(c.MAC, host) || !s.begin(c.MAC) {
 		s.opts.Metrics.count(outcomeLimited)
 		return nil
 	}
-	l := s.leased(ctx, p, s.machineOf(p, &c, host), func(a netip.Addr) bool {
+	return &asking{p, c, host}
+}
+
+// begin notes that a machine is being answered; false: it is already.
+func (s *Server) begin(mac netaddr.MAC) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asking[mac] {
+		return false
+	}
+	s.asking[mac] = true
+	return true
+}
+
+func (s *Server) answered(mac netaddr.MAC) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asking, mac)
+}
+
+// lease returns the reply with an address to a machine; nil: there is none.
+func (s *Server) lease(ctx context.Context, ask *asking) *dhcpv4.DHCPv4 {
+	hosts := s.opts.Hosts()
+	l := s.leased(ctx, ask, func(a netip.Addr) bool {
 		other := hosts.HostByIP(a)
-		return other != nil && other != host
+		return other != nil && (ask.host == nil || other.Ref != ask.host.Ref)
 	})
 	if l.kind == dhcpv4.MessageTypeNone {
 		s.opts.Metrics.count(outcomeSilent)
 		return nil
 	}
 	a := Answer{}
-	if c.isBooting && (l.kind == dhcpv4.MessageTypeOffer || l.kind == dhcpv4.MessageTypeAck) {
-		a = s.opts.Decide(&c, host)
-		s.notes.note(&c, host, &a)
+	if ask.client.isBooting && (l.kind == dhcpv4.MessageTypeOffer || l.kind == dhcpv4.MessageTypeAck) {
+		a = s.opts.Decide(&ask.client, ask.host)
+		s.notes.note(&ask.client, ask.host, &a)
 	}
-	reply, err := s.opts.Reply(p, l.kind, a)
+	reply, err := s.opts.Reply(ask.packet, l.kind, a)
 	if err != nil {
 		s.opts.Metrics.count(outcomeMalformed)
 		return nil
 	}
-	s.addLease(reply, &l, host)
+	s.addLease(reply, &l, ask)
 	s.opts.Metrics.count(outcomeAnswered)
 	return reply
 }
 
-// machineOf returns what asks for an address.
-func (s *Server) machineOf(p *dhcpv4.DHCPv4, c *Client, host *model.Host) *leases.Machine {
-	m := &leases.Machine{MAC: c.MAC, Interface: s.opts.Interface}
-	m.Hostname, _ = netaddr.ParseHostname(p.HostName())
-	if host != nil {
-		m.Host = host.Ref.String()
-		m.Own, _ = s.opts.Leasing.Own(host.IPs)
+// machine returns what asks for an address.
+func (s *Server) machine(ask *asking) *leases.Machine {
+	m := &leases.Machine{MAC: ask.client.MAC, Interface: s.opts.Interface}
+	m.Hostname, _ = netaddr.ParseHostname(ask.packet.HostName())
+	if ask.host != nil {
+		m.Host = ask.host.Ref.String()
+		if own := ask.host.CardOf(m.MAC).IP; s.opts.Leasing.IsUsable(own) {
+			m.Own = own
+		}
 	}
 	return m
 }
 
 // leased decides a packet, and stores what a machine is given. isReserved is that of Book.Offer.
-func (s *Server) leased(
-	ctx context.Context, p *dhcpv4.DHCPv4, m *leases.Machine, isReserved func(netip.Addr) bool) leased {
+func (s *Server) leased(ctx context.Context, ask *asking, isReserved func(netip.Addr) bool) leased {
+	p, m, book := ask.packet, s.machine(ask), s.opts.Leasing.Book
 	asked, known := netip.AddrFromSlice(p.RequestedIPAddress().To4())
 	if !known {
 		asked, _ = netip.AddrFromSlice(p.ClientIPAddr.To4())
 	}
-	book := s.opts.Leasing.Book
 	switch p.MessageType() {
 	case dhcpv4.MessageTypeDiscover:
 		return s.offer(ctx, m, isReserved)
 	case dhcpv4.MessageTypeRequest:
 		return s.bind(ctx, p, m, asked, isReserved)
 	case dhcpv4.MessageTypeDecline:
-		if may, _ := book.May(m, asked); may && s.isOurs(p) {
-			s.warn("a machine refuses its address, since another one uses it", m, asked, book.Conflict(ctx, asked,
-				netaddr.MAC{}, m.Interface))
+		if s.isOurs(p) && book.Has(m, asked) {
+			s.warn("a machine refuses its address, since another one uses it", m, asked,
+				book.Conflict(ctx, m, asked, netaddr.MAC{}))
 		}
 	case dhcpv4.MessageTypeRelease:
-		if s.isOurs(p) {
+		if s.isOurs(p) && book.Has(m, asked) {
 			if err := book.Release(ctx, m, asked); err != nil && !errors.Is(err, leases.ErrTaken) {
 				s.warn("the lease of a machine is not released", m, asked, err)
 			}
@@ -122,10 +217,13 @@ func (s *Server) isOurs(p *dhcpv4.DHCPv4) bool {
 	return server == s.opts.Address
 }
 
-// offer offers an address that no machine uses.
+// maxUsed bounds the addresses in use that are found for one machine: a card may answer for all of them.
+const maxUsed = 4
+
+// offer offers an address that no other machine uses.
 func (s *Server) offer(ctx context.Context, m *leases.Machine, isReserved func(netip.Addr) bool) leased {
 	book := s.opts.Leasing.Book
-	for ctx.Err() == nil {
+	for range maxUsed {
 		a, isSure, err := book.Offer(&s.opts.Leasing.Pool, m, isReserved)
 		if err != nil {
 			s.warn("a machine is given no address", m, a, err)
@@ -134,48 +232,55 @@ func (s *Server) offer(ctx context.Context, m *leases.Machine, isReserved func(n
 		if m.Own.IsValid() && a != m.Own {
 			s.warn("another machine has the address of a host, which is given another one", m, m.Own, nil)
 		}
-		user, isUsed := netaddr.MAC{}, false
-		if !isSure {
-			user, isUsed = s.probe.uses(ctx, a)
-		}
-		if !isUsed || user == m.MAC {
+		if isSure || !s.isUsed(ctx, m, a) {
 			return leased{dhcpv4.MessageTypeOffer, a, leases.Duration}
-		}
-		s.warn("an address of --dhcp-range is used without a lease, by "+user.String(), m, a, nil)
-		if err := book.Conflict(ctx, a, user, m.Interface); err != nil {
-			s.warn("the conflict about an address is not stored", m, a, err)
-			return nothing
 		}
 	}
 	return nothing
 }
 
+// isUsed reports whether another machine uses an address, which is given to nobody then.
+func (s *Server) isUsed(ctx context.Context, m *leases.Machine, a netip.Addr) bool {
+	user, isUsed := s.probe.uses(ctx, a)
+	if !isUsed || user == m.MAC {
+		return false
+	}
+	s.warn("an address that is to be given is used by "+user.String(), m, a, nil)
+	if err := s.opts.Leasing.Book.Conflict(ctx, m, a, user); err != nil && !errors.Is(err, leases.ErrTaken) {
+		s.warn("the conflict about an address is not stored", m, a, err)
+	}
+	return true
+}
+
 // bind gives a machine the address that it asks for, or refuses it.
 func (s *Server) bind(
 	ctx context.Context, p *dhcpv4.DHCPv4, m *leases.Machine, asked netip.Addr, isReserved func(netip.Addr) bool) leased {
-	book, refusal := s.opts.Leasing.Book, leased{kind: dhcpv4.MessageTypeNak}
+	l, refusal := s.opts.Leasing, leased{kind: dhcpv4.MessageTypeNak}
 	isChoice := len(p.ServerIdentifier()) > 0 // of an offer; other machines have an address, or had it
 	if isChoice && !s.isOurs(p) {
-		book.Withdraw(m.MAC)
+		l.Book.Withdraw(m.MAC)
 		return nothing
 	}
-	may, known := book.May(m, asked)
-	if !known && !isChoice {
-		if s.opts.Leasing.Beside {
-			return nothing // it may have it from the other server
-		}
-		may = s.opts.Leasing.Range.Contains(asked) // its lease was lost, or deleted
+	may, known := l.Book.May(m, asked)
+	isLost := !known && !isChoice // its lease was lost, or deleted
+	if isLost && l.Beside {
+		return nothing // it may have it from the other server
 	}
-	if !may || asked != m.Own && isReserved(asked) || !s.opts.Leasing.IsUsable(asked) || asked == s.opts.Address {
+	isFit := l.IsUsable(asked) && (asked == m.Own || l.Range.Contains(asked) && !isReserved(asked))
+	if !isFit || !may && (!isLost || s.isUsed(ctx, m, asked)) {
 		return refusal
 	}
-	lasts, err := book.Bind(ctx, m, asked)
+	if m.Host == "" && !l.Book.IsBound(m, asked) && !s.writes.Allow() {
+		s.opts.Metrics.count(outcomeLimited)
+		return nothing // it asks again
+	}
+	lasts, err := l.Book.Bind(ctx, m, asked)
 	switch {
 	case errors.Is(err, leases.ErrTaken):
 		return refusal
 	case err != nil:
 		s.warn("a machine is given no address", m, asked, err)
-		return nothing // it asks again
+		return nothing
 	}
 	return leased{dhcpv4.MessageTypeAck, asked, lasts}
 }
@@ -196,7 +301,7 @@ func (s *Server) warn(text string, m *leases.Machine, a netip.Addr, err error) {
 }
 
 // addLease adds the address to a reply, and what belongs to it.
-func (s *Server) addLease(reply *dhcpv4.DHCPv4, l *leased, host *model.Host) {
+func (s *Server) addLease(reply *dhcpv4.DHCPv4, l *leased, ask *asking) {
 	if l.kind == dhcpv4.MessageTypeNak {
 		return
 	}
@@ -208,8 +313,10 @@ func (s *Server) addLease(reply *dhcpv4.DHCPv4, l *leased, host *model.Host) {
 	if len(opts.DNS) > 0 {
 		reply.UpdateOption(dhcpv4.OptDNS(opts.DNS...))
 	}
-	if host != nil && len(host.Hostnames) > 0 {
-		reply.UpdateOption(dhcpv4.OptHostName(host.Hostnames[0]))
+	if ask.host != nil {
+		if name := ask.host.CardOf(ask.client.MAC).Hostname; name != "" {
+			reply.UpdateOption(dhcpv4.OptHostName(name))
+		}
 	}
 	if reply.ServerIPAddr.IsUnspecified() { // GRUB asks this server, whatever was booted
 		reply.ServerIPAddr = s.opts.Address.AsSlice()

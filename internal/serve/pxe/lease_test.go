@@ -45,7 +45,8 @@ func leaseRig(t *testing.T, change func(*Leasing)) *rig {
 			Book: book, Routers: []net.IP{{192, 0, 2, 254}}, DNS: []net.IP{{192, 0, 2, 253}},
 		}
 		all := o.Hosts().(hosts)
-		all["52:54:00:00:00:0b"], all[own.String()] = host, host
+		all["52:54:00:00:00:0b"], all[own.String()], all["rack/own"] = host, host, host
+		all["4c4c4544-0042-3510-8056-b4c04f4e3132"] = host
 		if change != nil {
 			change(o.Leasing)
 		}
@@ -78,12 +79,23 @@ func (s say) packet(t testing.TB) *dhcpv4.DHCPv4 {
 	return p
 }
 
+// leasedBy returns the reply to a packet.
+func (r *rig) leasedBy(t testing.TB, p *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
+	t.Helper()
+	ask := r.admit(p)
+	if ask == nil {
+		return nil
+	}
+	defer r.answered(ask.client.MAC)
+	return r.lease(t.Context(), ask)
+}
+
 // leased says what a machine is answered.
 func (r *rig) leased(t testing.TB, s say) string {
 	t.Helper()
 	p := s.packet(t)
 	r.machines = limit.Buckets[netaddr.MAC](maxMachines, ratePerMachine) // as if it had waited
-	reply := r.lease(t.Context(), p)
+	reply := r.leasedBy(t, p)
 	if reply == nil {
 		return "nothing"
 	}
@@ -98,7 +110,7 @@ const (
 // TestAddresses is a conversation of machines with the server, one packet after the other (RFC 2131, section 4.3).
 func TestAddresses(t *testing.T) {
 	r := leaseRig(t, nil)
-	reply := r.lease(t.Context(), say{mac: stranger, kind: dhcpv4.MessageTypeDiscover}.packet(t))
+	reply := r.leasedBy(t, say{mac: stranger, kind: dhcpv4.MessageTypeDiscover}.packet(t))
 	if reply == nil {
 		t.Fatal("no offer")
 	}
@@ -146,7 +158,7 @@ func TestAddresses(t *testing.T) {
 // TestLeaseOptions: an address comes with the mask, the router, the DNS server and the name of the host, and GRUB finds
 // the server in every reply.
 func TestLeaseOptions(t *testing.T) {
-	p := leaseRig(t, nil).lease(t.Context(), say{mac: "52:54:00:00:00:0b", kind: dhcpv4.MessageTypeDiscover}.packet(t))
+	p := leaseRig(t, nil).leasedBy(t, say{mac: "52:54:00:00:00:0b", kind: dhcpv4.MessageTypeDiscover}.packet(t))
 	got := fmt.Sprint(net.IP(p.SubnetMask()), p.Router(), p.DNS(), p.HostName(), p.IPAddressLeaseTime(0), p.ServerIPAddr,
 		p.ServerIdentifier())
 	if want := "255.255.255.0 [192.0.2.254] [192.0.2.253]own.example1h0m0s 192.0.2.1 192.0.2.1"; got != want {
@@ -185,7 +197,7 @@ func TestUsedAddresses(t *testing.T) {
 	if second := offered(stranger); second == first || second == "-" {
 		t.Error(first, second)
 	}
-	if got := r.log(); !strings.Contains(got, "used without a lease, by 02:09:00:00:00:00") {
+	if got := r.log(); !strings.Contains(got, "is used by 02:09:00:00:00:00") {
 		t.Error(got)
 	}
 }
@@ -232,4 +244,67 @@ func nullFile(t *testing.T) *os.File {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f
+}
+
+// TestOneMachineHasOneAddress: a machine that asks for one address after the other has one of them.
+func TestOneMachineHasOneAddress(t *testing.T) {
+	r := leaseRig(t, nil)
+	got := ""
+	for _, address := range []string{"192.0.2.10", "192.0.2.12", "192.0.2.254", "192.0.2.253"} {
+		got += r.leased(t, say{mac: stranger, kind: dhcpv4.MessageTypeRequest, asked: address})[:3] + " "
+	}
+	if got != "ACK NAK NAK NAK " {
+		t.Error(got)
+	}
+}
+
+// TestTheSystemOfAHostKeepsItsAddress: a host that is known by its UUID alone, which only its firmware says, keeps its
+// address once its system runs.
+func TestTheSystemOfAHostKeepsItsAddress(t *testing.T) {
+	r := leaseRig(t, nil)
+	firmware := say{mac: stranger, class: pxeX64, kind: dhcpv4.MessageTypeRequest, asked: "192.0.2.11", server: ours}.packet(t)
+	firmware.UpdateOption(dhcpv4.OptGeneric(optionUUID, append([]byte{0}, "LLED\x00B5\x10\x80V\xb4\xc0ON12"...)))
+	if reply := r.leasedBy(t, firmware); reply == nil || reply.MessageType() != dhcpv4.MessageTypeAck {
+		t.Fatal(reply)
+	}
+	if got := r.leased(t, say{mac: stranger, kind: dhcpv4.MessageTypeRequest, current: "192.0.2.11"}); !strings.HasPrefix(got, "ACK") {
+		t.Error(got)
+	}
+	// Its UUID is no secret, and releases nothing.
+	release := say{mac: "52:54:00:00:00:22", class: pxeX64, kind: dhcpv4.MessageTypeRelease, current: "192.0.2.11", server: ours}.packet(t)
+	release.UpdateOption(dhcpv4.OptGeneric(optionUUID, append([]byte{0}, "LLED\x00B5\x10\x80V\xb4\xc0ON12"...)))
+	if r.leasedBy(t, release); !r.opts.Leasing.Book.Has(&leases.Machine{MAC: firmwareMAC(t)}, netip.MustParseAddr("192.0.2.11")) {
+		t.Error("another machine has released the lease")
+	}
+}
+
+func firmwareMAC(t *testing.T) netaddr.MAC {
+	t.Helper()
+	mac, err := netaddr.ParseMAC(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mac
+}
+
+// TestAFloodWritesLittle: machines that nobody knows make a bounded number of leases, and wait for no known host.
+func TestAFloodWritesLittle(t *testing.T) {
+	r := leaseRig(t, nil)
+	r.writes = limit.PerSecond(1, 2).Bucket()
+	answers := ""
+	for i := range 4 {
+		mac := fmt.Sprintf("52:54:00:00:01:%02x", i)
+		answers += r.leased(t, say{mac: mac, kind: dhcpv4.MessageTypeRequest, current: []string{"192.0.2.10", "192.0.2.12"}[i%2]})[:3] + " "
+		r.leased(t, say{mac: mac, kind: dhcpv4.MessageTypeRelease, current: []string{"192.0.2.10", "192.0.2.12"}[i%2], server: ours})
+	}
+	if !strings.HasPrefix(answers, "ACK ACK not") {
+		t.Error(answers)
+	}
+	if got := r.leased(t, say{mac: "52:54:00:00:00:0b", kind: dhcpv4.MessageTypeRequest, asked: "192.0.2.11"}); got[:3] != "ACK" {
+		t.Error("a known host is answered", got)
+	}
+	ask := say{mac: stranger, kind: dhcpv4.MessageTypeDiscover}.packet(t)
+	if r.admit(ask) == nil || r.admit(ask) != nil {
+		t.Error("a machine is answered twice at the same time")
+	}
 }

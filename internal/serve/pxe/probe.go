@@ -96,9 +96,14 @@ func servers(ctx context.Context, name string) (found []DHCPServer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.WriteToUDPAddrPort(ask.ToBytes(), netip.AddrPortFrom(broadcast, portDHCP)); err != nil {
+	send := func() error {
+		_, err := conn.WriteToUDPAddrPort(ask.ToBytes(), netip.AddrPortFrom(broadcast, portDHCP))
+		return err
+	}
+	if err := send(); err != nil {
 		return nil, err
 	}
+	defer time.AfterFunc(time.Second, func() { _ = send() }).Stop() // a packet may be lost
 	packet := make([]byte, maxPacket)
 	for len(found) < maxOffers {
 		size, _, err := conn.ReadFromUDPAddrPort(packet)

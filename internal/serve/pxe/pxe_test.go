@@ -35,6 +35,7 @@ type hosts map[string]*model.Host
 func (h hosts) HostByMAC(mac netaddr.MAC) *model.Host { return h[mac.String()] }
 func (h hosts) HostByUUID(uuid string) *model.Host    { return h[uuid] }
 func (h hosts) HostByIP(a netip.Addr) *model.Host     { return h[a.String()] }
+func (h hosts) Host(ref model.Ref) *model.Host        { return h[ref.String()] }
 
 // events records events.
 type events []string

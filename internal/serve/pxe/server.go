@@ -83,6 +83,7 @@ type Hosts interface {
 	HostByMAC(mac netaddr.MAC) *model.Host
 	HostByUUID(uuid string) *model.Host
 	HostByIP(a netip.Addr) *model.Host
+	Host(ref model.Ref) *model.Host
 }
 
 // Server answers machines on one interface. Its sockets are open.
@@ -99,8 +100,10 @@ type Server struct {
 
 	mu       sync.Mutex
 	machines limit.Table[netaddr.MAC, *rate.Limiter]
-	// hosts and strangers bound the answers to all known hosts, and to all others.
-	hosts, strangers *rate.Limiter
+	// hosts and strangers bound the answers to all known hosts, and to all others, and writes the leases of these.
+	hosts, strangers, writes *rate.Limiter
+	// asking are the machines that are being answered with a lease.
+	asking map[netaddr.MAC]bool
 }
 
 // New opens the sockets of an interface.
@@ -158,7 +161,7 @@ func (s *Server) openSockets() (err error) {
 func newServer(opts Options) *Server {
 	return &Server{
 		opts: opts, notes: newNotes(&opts), machines: limit.Buckets[netaddr.MAC](maxMachines, ratePerMachine),
-		hosts: rateInAll.Bucket(), strangers: rateInAll.Bucket(),
+		hosts: rateInAll.Bucket(), strangers: rateInAll.Bucket(), writes: rateWrites.Bucket(), asking: map[netaddr.MAC]bool{},
 	}
 }
 
@@ -289,42 +292,6 @@ func (s *Server) answerAll(ctx context.Context, conn *net.UDPConn, port uint16) 
 				from = destination(p, reply)
 			}
 			s.send(conn, reply, from)
-		}
-	}
-}
-
-// leaseAll answers the packets of a socket, each in its own time: a lease waits for the store.
-func (s *Server) leaseAll(ctx context.Context, conn *net.UDPConn) error {
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	asking := errgroup.Group{}
-	asking.SetLimit(maxAsking)
-	defer func() { _ = asking.Wait() }()
-	packet := make([]byte, maxPacket)
-	for {
-		n, _, err := conn.ReadFromUDPAddrPort(packet)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("serving UDP port %d on %s: %w", portDHCP, s.opts.Interface, err)
-		}
-		p, err := dhcpv4.FromBytes(packet[:n])
-		if err != nil {
-			s.opts.Metrics.count(outcomeMalformed)
-			continue
-		}
-		isTaken := asking.TryGo(func() error {
-			give := s.lease
-			if isRelayed(p) { // its network is another one
-				give = func(_ context.Context, p *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 { return s.answer(p, portDHCP) }
-			}
-			if reply := give(ctx, p); reply != nil {
-				s.send(conn, reply, destination(p, reply))
-			}
-			return nil
-		})
-		if !isTaken {
-			s.opts.Metrics.count(outcomeLimited)
 		}
 	}
 }

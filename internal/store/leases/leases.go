@@ -35,6 +35,10 @@ const (
 	// offerTime is how long an address is offered to one machine alone, and maxOffers bounds such addresses.
 	offerTime = 20 * time.Second
 	maxOffers = 4096
+	// fullPause is how long a range without a free address is not searched again.
+	fullPause = time.Second
+	// awayLease is the least that a machine is given of its own lease while the store is away.
+	awayLease = 10 * time.Minute
 	// writeTimeout bounds a write: the machine asks again in the meantime.
 	writeTimeout = 3 * time.Second
 
@@ -65,7 +69,7 @@ type Machine struct {
 	MAC netaddr.MAC
 	// Host is the known host that it is, NAMESPACE/NAME; "": it is none.
 	Host string
-	// Own is the address of the host; invalid: it has none.
+	// Own is the address of this card of the host; invalid: it has none.
 	Own netip.Addr
 	// Hostname is what the machine calls itself; Interface is where it asked.
 	Hostname, Interface string
@@ -79,10 +83,8 @@ type record struct {
 	conflict bool
 }
 
-// isOf reports whether a machine has the address: it has the hardware address, or is the host, which may have several.
-func (r *record) isOf(m *Machine) bool {
-	return !r.conflict && (r.mac == m.MAC || r.host != "" && r.host == m.Host)
-}
+// isOf reports whether a machine has the address, with or without a lease.
+func (r *record) isOf(m *Machine) bool { return r.mac == m.MAC }
 
 // offer is an address that a machine was offered.
 type offer struct {
@@ -98,11 +100,15 @@ type Book struct {
 	byMAC   map[netaddr.MAC]netip.Addr
 	offers  map[netip.Addr]offer
 	offered map[netaddr.MAC]netip.Addr
+	// full has the ranges without a free address, until they are looked at again.
+	full map[lease.Range]time.Time
 }
 
 // New returns a Book, which gives nothing before Use. Registerer may be nil.
 func New(registerer prometheus.Registerer) *Book {
-	b := &Book{offers: map[netip.Addr]offer{}, offered: map[netaddr.MAC]netip.Addr{}}
+	b := &Book{
+		offers: map[netip.Addr]offer{}, offered: map[netaddr.MAC]netip.Addr{}, full: map[lease.Range]time.Time{},
+	}
 	if registerer != nil {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_dhcp_leases", Help: "IPv4 addresses that machines have by DHCP (--dhcp-range).",
@@ -132,38 +138,47 @@ func (b *Book) bound() (n float64) {
 }
 
 // Offer returns the address for a machine, and keeps it for the machine for a short time. isReserved reports whether
-// an address is that of a known host. isSure is false where the caller has to look whether a machine uses the address
-// without a lease. The error is ErrNone.
-func (b *Book) Offer(pool *lease.Pool, m *Machine, isReserved func(netip.Addr) bool) (a netip.Addr, isSure bool, err error) {
+// an address is that of a known host. isSure is false where the caller has to look whether another machine uses the
+// address without a lease. The error is ErrNone, or says that the leases are not read yet.
+func (b *Book) Offer(
+	pool *lease.Pool, m *Machine, isReserved func(netip.Addr) bool) (a netip.Addr, isSure bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if m.Own.IsValid() {
-		if r := b.records[m.Own]; r.isOf(m) || !now.Before(r.expires) {
-			return m.Own, true, nil
-		}
+	if r := b.records[m.Own]; m.Own.IsValid() && b.canHaveOwnLocked(m, now) {
+		return m.Own, r.isOf(m) && !r.conflict && now.Before(r.expires), nil
 	}
 	if b.records == nil {
 		return a, false, errUnread
 	}
-	isFree := func(a netip.Addr) bool {
-		r := b.records[a]
-		o := b.offers[a]
-		return a != pool.Server && pool.IsUsable(a) && (!now.Before(r.expires) || !r.conflict && r.mac == m.MAC) &&
-			(!now.Before(o.until) || o.mac == m.MAC) && !isReserved(a)
+	isFree := func(a netip.Addr) bool { return pool.IsUsable(a) && b.isFreeLocked(m, a, now) && !isReserved(a) }
+	for _, former := range []map[netaddr.MAC]netip.Addr{b.byMAC, b.offered} {
+		if a, known := former[m.MAC]; known && pool.Range.Contains(a) && isFree(a) {
+			r := b.records[a]
+			return a, r.isOf(m) && !r.conflict && now.Before(r.expires), b.offerLocked(a, m.MAC, now)
+		}
 	}
-	if a, known := b.byMAC[m.MAC]; known && pool.Range.Contains(a) && isFree(a) {
-		isSure = now.Before(b.records[a].expires)
-		return a, isSure, b.offerLocked(a, m.MAC, now)
-	}
-	if a, known := b.offered[m.MAC]; known && pool.Range.Contains(a) && isFree(a) {
-		return a, false, b.offerLocked(a, m.MAC, now)
+	if now.Before(b.full[pool.Range]) {
+		return a, false, ErrNone
 	}
 	a, ok := pool.Range.Choose(m.MAC, isFree)
 	if !ok {
+		b.full[pool.Range] = now.Add(fullPause)
 		return a, false, ErrNone
 	}
 	return a, false, b.offerLocked(a, m.MAC, now)
+}
+
+// canHaveOwnLocked reports whether nobody else has the address of a host.
+func (b *Book) canHaveOwnLocked(m *Machine, now time.Time) bool {
+	r := b.records[m.Own]
+	return r.isOf(m) || !now.Before(r.expires)
+}
+
+// isFreeLocked reports whether nobody else has an address, or was offered it lately.
+func (b *Book) isFreeLocked(m *Machine, a netip.Addr, now time.Time) bool {
+	r, o := b.records[a], b.offers[a]
+	return (r.isOf(m) || !now.Before(r.expires)) && (o.mac == m.MAC || !now.Before(o.until))
 }
 
 func (b *Book) offerLocked(a netip.Addr, mac netaddr.MAC, now time.Time) error {
@@ -185,6 +200,7 @@ func (b *Book) offerLocked(a netip.Addr, mac netaddr.MAC, now time.Time) error {
 func (b *Book) withdrawLocked(a netip.Addr) {
 	if o, known := b.offers[a]; known {
 		delete(b.offers, a)
+		clear(b.full)
 		if b.offered[o.mac] == a {
 			delete(b.offered, o.mac)
 		}
@@ -198,38 +214,67 @@ func (b *Book) Withdraw(mac netaddr.MAC) {
 	b.withdrawLocked(b.offered[mac])
 }
 
+// HostOf returns the host that the machine with a hardware address was when it was given its address; "": none.
+func (b *Book) HostOf(mac netaddr.MAC) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a, known := b.byMAC[mac]; known && time.Now().Before(b.records[a].expires) {
+		return b.records[a].host
+	}
+	return ""
+}
+
+// Has reports whether a machine has the lease of an address.
+func (b *Book) Has(m *Machine, a netip.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, known := b.records[a]
+	return known && r.isOf(m) && !r.conflict
+}
+
 // May reports whether a machine may have an address: its own, the one that it has, or that it was offered. isKnown is
-// false where nothing is known of the address.
+// false where nothing is known of the address, and the machine has no other one.
 func (b *Book) May(m *Machine, a netip.Addr) (may, isKnown bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if own := b.records[m.Own]; m.Own.IsValid() && a != m.Own && (own.isOf(m) || !now.Before(own.expires)) {
-		return false, true // it can have its own one
+	if m.Own.IsValid() && b.canHaveOwnLocked(m, now) {
+		return a == m.Own, true
 	}
 	r, isRecorded := b.records[a]
-	o, isOffered := b.offers[a]
-	isLive, isOfferedNow := isRecorded && now.Before(r.expires), isOffered && now.Before(o.until)
-	switch {
-	case isLive:
+	if isRecorded && now.Before(r.expires) {
 		return r.isOf(m), true
-	case a == m.Own:
-		return true, true
-	case isOfferedNow:
+	}
+	if o, isOffered := b.offers[a]; isOffered && now.Before(o.until) {
 		return o.mac == m.MAC, true
 	}
-	return isRecorded && r.isOf(m), isRecorded
+	if other, has := b.byMAC[m.MAC]; has && other != a && now.Before(b.records[other].expires) {
+		return false, true
+	}
+	return isRecorded && r.isOf(m), isRecorded && r.isOf(m)
 }
 
-// Bind stores that a machine has an address, and returns for how long. The error is ErrTaken, or one of the store. While
-// the store is away a machine keeps what it has, and a host has its own address.
+// IsBound reports whether Bind would write nothing, since the lease of a machine is new enough.
+func (b *Book) IsBound(m *Machine, a netip.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.records[a].isFresh(m)
+}
+
+// isFresh reports whether a lease of a machine need not be written again.
+func (r record) isFresh(m *Machine) bool {
+	rest := time.Until(r.expires)
+	return !r.conflict && r.mac == m.MAC && r.host == m.Host && fresh < rest && rest <= Duration
+}
+
+// Bind stores that a machine has an address, and returns for how long. The error is ErrTaken, or one of the store.
+// While the store is away a machine keeps what it has, and a host has its own address.
 func (b *Book) Bind(ctx context.Context, m *Machine, a netip.Addr) (time.Duration, error) {
 	b.mu.Lock()
 	r, store := b.records[a], b.store
 	b.mu.Unlock()
-	rest := time.Until(r.expires)
-	if !r.conflict && r.mac == m.MAC && r.host == m.Host && rest > fresh {
-		return rest, nil
+	if r.isFresh(m) {
+		return time.Until(r.expires), nil
 	}
 	err := b.write(ctx, store, a, func(old *v1.LeaseStatus, now time.Time) (time.Duration, error) {
 		former := recordOf(old)
@@ -247,22 +292,33 @@ func (b *Book) Bind(ctx context.Context, m *Machine, a netip.Addr) (time.Duratio
 		return Duration, nil
 	case errors.Is(err, ErrTaken):
 		return 0, err
-	case r.isOf(m) && rest > 0:
-		return rest, nil
+	case r.isOf(m) && !r.conflict:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if rest := time.Until(r.expires); rest > awayLease {
+			return rest, nil
+		}
+		r.expires = time.Now().Add(awayLease) // nobody else is given it meanwhile
+		b.records[a] = r
+		return awayLease, nil
 	case a == m.Own:
 		return Duration, nil
 	}
 	return 0, fmt.Errorf("the lease of %s is not stored: %w", a, err)
 }
 
-// Conflict notes that a machine uses an address without a lease. mac is that of the machine, which may be zero.
-func (b *Book) Conflict(ctx context.Context, a netip.Addr, mac netaddr.MAC, at string) error {
+// Conflict notes that another machine than m uses an address without a lease. mac is that of the other one, which may
+// be zero. The error is ErrTaken where it has a lease.
+func (b *Book) Conflict(ctx context.Context, m *Machine, a netip.Addr, mac netaddr.MAC) error {
 	b.mu.Lock()
 	store := b.store
 	b.withdrawLocked(a)
 	b.mu.Unlock()
-	return b.write(ctx, store, a, func(old *v1.LeaseStatus, _ time.Time) (time.Duration, error) {
-		*old = v1.LeaseStatus{State: v1.LeaseConflict, Interface: at}
+	return b.write(ctx, store, a, func(old *v1.LeaseStatus, now time.Time) (time.Duration, error) {
+		if r := recordOf(old); now.Before(r.expires) && !r.conflict && !r.isOf(m) {
+			return 0, ErrTaken
+		}
+		*old = v1.LeaseStatus{State: v1.LeaseConflict, Interface: m.Interface}
 		if mac != (netaddr.MAC{}) {
 			old.MAC = mac.String()
 		}

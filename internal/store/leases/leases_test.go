@@ -81,8 +81,8 @@ func (r *rig) stored(a netip.Addr) *v1.LeaseStatus {
 // expire ends the lease of an address.
 func (r *rig) expire(a netip.Addr) {
 	r.t.Helper()
-	err := r.write(r.t.Context(), r.store, a, func(*v1.LeaseStatus, time.Time) (time.Duration, error) { return -time.Second, nil })
-	if err != nil {
+	ended := func(*v1.LeaseStatus, time.Time) (time.Duration, error) { return -time.Second, nil }
+	if err := r.write(r.t.Context(), r.store, a, ended); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -143,7 +143,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestHostsHaveTheirAddress: a host has its own address from any of its cards, nobody else is given it, and a machine
+// TestHostsHaveTheirAddress: a host has its own address, by one card at a time, nobody else is given it, and a machine
 // that has become a host leaves the one that it had.
 func TestHostsHaveTheirAddress(t *testing.T) {
 	r := newRig(t, kvtest.JetStream(t), "10.0.0.10-10.0.0.11")
@@ -158,8 +158,11 @@ func TestHostsHaveTheirAddress(t *testing.T) {
 	}
 	second := *h
 	second.MAC[5] = 7
-	if a := r.give(&second); a != h.Own {
-		t.Error("the second card was given", a)
+	if a, _, err := r.offer(&second); err == nil && a == h.Own {
+		t.Error("a second card was offered the address of the first one")
+	}
+	if may, _ := r.May(&second, h.Own); may {
+		t.Error("a second card may have the address of the first one")
 	}
 	became := host(2, "10.0.0.20")
 	if may, known := r.May(became, other); may || !known {
@@ -186,7 +189,7 @@ func TestHostsHaveTheirAddress(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	r := newRig(t, kvtest.JetStream(t), "10.0.0.10-10.0.0.11")
 	a := r.give(machine(1))
-	if err := r.Conflict(t.Context(), a, netaddr.MAC{}, "eth1"); err != nil {
+	if err := r.Conflict(t.Context(), machine(1), a, netaddr.MAC{}); err != nil {
 		t.Fatal(err)
 	}
 	b, _, err := r.offer(machine(1))
@@ -246,10 +249,16 @@ func TestLeasesWhileTheStoreIsAway(t *testing.T) {
 	a := r.give(machine(1))
 	r.Use(away{r.store})
 	b := r.Book.records[a]
-	b.expires = time.Now().Add(10 * time.Minute)
-	r.Book.records[a] = b
-	if lasts, err := r.Bind(t.Context(), machine(1), a); err != nil || lasts > 10*time.Minute {
-		t.Error(lasts, err)
+	for _, rest := range []time.Duration{20 * time.Minute, time.Second, -time.Second} {
+		b.expires = time.Now().Add(rest)
+		r.Book.records[a] = b
+		lasts, err := r.Bind(t.Context(), machine(1), a)
+		if err != nil || lasts < awayLease-time.Second || lasts > 20*time.Minute {
+			t.Error(rest, lasts, err)
+		}
+		if other, _, err := r.offer(machine(2)); err == nil && other == a {
+			t.Error(rest, "another machine is offered the address")
+		}
 	}
 	h := host(2, "10.0.0.30")
 	if lasts, err := r.Bind(t.Context(), h, h.Own); err != nil || lasts != Duration {
@@ -265,7 +274,8 @@ func TestLeasesWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// TestOffersAreBounded: machines that only ask cost a bounded number of offers, and a host has its address all the same.
+// TestOffersAreBounded: machines that only ask cost a bounded number of offers, and a host has its address all the
+// same.
 func TestOffersAreBounded(t *testing.T) {
 	r := newRig(t, kvtest.JetStream(t), "10.0.0.2-10.0.0.254")
 	r.pool.Network, r.pool.Range.Last = netip.MustParsePrefix("10.0.0.1/16"), netip.MustParseAddr("10.0.200.0")
@@ -282,5 +292,46 @@ func TestOffersAreBounded(t *testing.T) {
 	h := host(1, "10.0.0.9")
 	if a, _, err := r.offer(h); err != nil || a != h.Own {
 		t.Error(a, err)
+	}
+}
+
+// TestConflictsTakeNoLease: a server that finds an address in use, which another server has given meanwhile, leaves
+// the lease as it is; and a machine whose lease was lost may have what it uses.
+func TestConflictsTakeNoLease(t *testing.T) {
+	js := kvtest.JetStream(t)
+	one, two := newRig(t, js, "10.0.0.10-10.0.0.10"), newRig(t, js, "10.0.0.10-10.0.0.10")
+	a := two.give(machine(2))
+	if err := one.Conflict(t.Context(), machine(1), a, machine(2).MAC); !errors.Is(err, ErrTaken) {
+		t.Error(err)
+	}
+	if may, _ := two.May(machine(2), a); !may {
+		t.Error("the machine has lost its lease")
+	}
+	if err := two.Release(t.Context(), machine(2), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Conflict(t.Context(), machine(1), a, machine(2).MAC); err != nil {
+		t.Error(err)
+	}
+	testkit.Until(t, "the other server knows", func() bool { may, _ := two.May(machine(2), a); return may })
+	if _, err := two.Bind(t.Context(), machine(2), a); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAFullRangeIsCheap: a range without a free address is searched once a second, until an address is free.
+func TestAFullRangeIsCheap(t *testing.T) {
+	r := newRig(t, kvtest.JetStream(t), "10.0.0.10-10.0.0.10")
+	a := r.give(machine(1))
+	for i := range 5 {
+		if _, _, err := r.offer(machine(2 + i)); !errors.Is(err, ErrNone) || len(r.full) != 1 {
+			t.Error(err, r.full)
+		}
+	}
+	if err := r.Release(t.Context(), machine(1), a); err != nil {
+		t.Fatal(err)
+	}
+	if b := r.give(machine(2)); b != a {
+		t.Error(b)
 	}
 }

@@ -13,15 +13,21 @@ import (
 // Load, Put and Delete observe the bucket.
 func (b *Book) Load(items []kvstore.Item) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.records, b.byMAC = map[netip.Addr]record{}, map[netaddr.MAC]netip.Addr{}
-	b.mu.Unlock()
 	for _, item := range items {
-		b.Put(item)
+		b.putLocked(item)
 	}
 }
 
 // Put takes a lease of the store.
 func (b *Book) Put(item kvstore.Item) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.putLocked(item)
+}
+
+func (b *Book) putLocked(item kvstore.Item) {
 	l := &v1.Lease{}
 	if json.Unmarshal(item.Value, l) != nil || l.Name != item.Key {
 		return
@@ -30,8 +36,6 @@ func (b *Book) Put(item kvstore.Item) {
 	if err != nil || name(a) != l.Name {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.removeLocked(a)
 	r := recordOf(&l.Status)
 	b.records[a] = r
@@ -54,6 +58,7 @@ func (b *Book) removeLocked(a netip.Addr) {
 		delete(b.byMAC, mac)
 	}
 	delete(b.records, a)
+	clear(b.full)
 }
 
 func recordOf(s *v1.LeaseStatus) record {
