@@ -118,7 +118,8 @@ func (s *settings) networks() (networks []netip.Prefix, err error) {
 
 // leasingOn returns what machines at an interface with an address in a network are given addresses from; nil: another
 // DHCP server gives them.
-func (s *settings) leasingOn(ctx context.Context, name string, network netip.Prefix, book *leases.Book) (*pxe.Leasing, error) {
+func (s *settings) leasingOn(
+	ctx context.Context, name string, network netip.Prefix, book *leases.Book) (*pxe.Leasing, error) {
 	i := slices.IndexFunc(s.leasing.ranges, func(r lease.Range) bool { return network.Contains(r.First) })
 	if i < 0 {
 		return nil, nil
