@@ -48,16 +48,29 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
 	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
-		"layers, plan, impact, templates, arguments, iscsi or images")
+		"layers, plan, impact, templates, arguments, iscsi, images or network")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
+	isInside := flag.Bool("in-namespace", false, "measure the network boot here (used by the benchmark itself)")
+	client := flag.String("client", "", "be the clients with this role (used by the benchmark itself)")
 	flag.Parse()
 
 	if *bare != "" {
 		log.Fatal(serveBare(*bare, *file))
 	}
+	var err error
+	if b.self, err = os.Executable(); err != nil {
+		log.Fatal(err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := b.run(ctx, *output, *only); err != nil {
+	run := func() error { return b.run(ctx, *output, *only) }
+	switch {
+	case *client != "":
+		run = func() error { return runClient(*client) }
+	case *isInside:
+		run = func() error { return b.inNamespace(ctx) }
+	}
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -69,9 +82,6 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 		}
 	}
 	var err error
-	if b.self, err = os.Executable(); err != nil {
-		return err
-	}
 	if b.program, err = filepath.Abs(b.program); err != nil {
 		return err
 	}
@@ -87,7 +97,7 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing}, {"growth", b.growth},
 		{"boots", b.boots}, {"trust", b.trust}, {"layers", b.layers}, {"plan", b.plan}, {"impact", b.impact},
 		{"templates", b.templates},
-		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}} {
+		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}, {"network", b.network}} {
 		if only != "" && only != part.name {
 			continue
 		}
