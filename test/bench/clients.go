@@ -50,7 +50,8 @@ func runClient(role string) error {
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode([]float64{figure}))
 }
 
-// askAll sends a DISCOVER of each machine, and returns the 99th percentile of the time until the offer, in milliseconds.
+// askAll sends a DISCOVER of each machine, and returns the 99th percentile of the time until the offer, in
+// milliseconds.
 func askAll() (float64, error) {
 	config := net.ListenConfig{Control: pxe.BindTo("eth0", true)}
 	conn, err := config.ListenPacket(context.Background(), "udp4", ":68")

@@ -192,8 +192,8 @@ func (b *bench) besideMachines(ctx context.Context) (share float64, err error) {
 	return busy[0], nil
 }
 
-// powerOn measures the time from power-on to the script, in QEMU with UEFI: once as glowplug answers beside a DHCP server
-// that gives addresses alone, and once as dnsmasq gives everything.
+// powerOn measures the time from power-on to the script, in QEMU with UEFI: once as glowplug answers beside a DHCP
+// server that gives addresses alone, and once as dnsmasq gives everything.
 func (b *bench) powerOn(ctx context.Context) error {
 	var ours, theirs []float64
 	for round := range min(b.rounds, 3) {
