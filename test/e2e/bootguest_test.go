@@ -111,10 +111,11 @@ func (g *guest) boot(t *testing.T, until ...string) string {
 		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+code,
 			"-drive", "if=pflash,format=raw,file="+filepath.Join(g.dir, "vars"))
 	}
+	if g.stock { // before its disk the firmware would try IPv6 for a minute
+		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no")
+	}
 	if g.http {
-		for _, way := range []string{"IPv4PXESupport", "IPv6PXESupport"} {
-			args = append(args, "-fw_cfg", "name=opt/org.tianocore/"+way+",string=no")
-		}
+		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no")
 	}
 	console := &lockedBuffer{}
 	cmd := exec.CommandContext(t.Context(), "ip", args...)
