@@ -7,6 +7,8 @@ packages="nginx-light socat iproute2 libblkid-dev gcc libc6-dev curl jq"
 # and what makes an ISO image of it.
 packages="$packages qemu-system-x86 ipxe-qemu ipxe ovmf shim-signed grub-efi-amd64-signed dnsmasq-base linux-image-cloud-amd64 kmod busybox-static
   ignition dracut-core dracut-network isc-dhcp-client iputils-arping tcpdump grub-common grub-pc-bin grub-efi-amd64-bin xorriso mtools"
+# For boots of an emulated arm64 machine; the installer has shim, GRUB, a kernel and a busybox for it.
+packages="$packages qemu-system-arm qemu-efi-aarch64 debian-installer-12-netboot-arm64"
 # For ISO images as other tools make and read them, and for iSCSI clients.
 packages="$packages dosfstools isolinux syslinux-common syslinux-utils genisoimage isomd5sum libiscsi-bin qemu-utils qemu-block-extra"
 # For the disks stage of Ignition on loop devices.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,12 @@ const (
 
 	ovmfSecureCode = "/usr/share/OVMF/OVMF_CODE_4M.ms.fd"
 	ovmfSecureVars = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
+)
+
+// Firmware files of Debian's package qemu-efi-aarch64.
+const (
+	aavmfCode = "/usr/share/AAVMF/AAVMF_CODE.fd"
+	aavmfVars = "/usr/share/AAVMF/AAVMF_VARS.fd"
 )
 
 // diskMarker is what the test's disk says when it is booted.
@@ -59,6 +66,8 @@ type guest struct {
 	blank bool
 	// secure is true for firmware that boots programs alone that Microsoft has signed.
 	secure bool
+	// arm64 is true for a machine with an arm64 processor, whose firmware is UEFI and reads virtio disks alone.
+	arm64 bool
 }
 
 // guest plugs an emulated machine into the rack.
@@ -95,15 +104,17 @@ var escapes = regexp.MustCompile(`\x1b(\[[0-9;?=]*[A-Za-z]|\([A-Z0-9])|\r`)
 // shows one of the texts.
 func (g *guest) boot(t *testing.T, until ...string) string {
 	t.Helper()
-	args := []string{"netns", "exec", g.rack.name, "qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg",
-		"-m", "896",
+	machine, code := []string{"qemu-system-x86_64", "-machine", "q35,graphics=off"}, ovmfCode
+	if g.arm64 {
+		machine, code = []string{"qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a57"}, aavmfCode
+	}
+	args := slices.Concat([]string{"netns", "exec", g.rack.name}, machine, []string{"-accel", "tcg", "-m", "896",
 		"-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-uuid", g.uuid,
 		"-netdev", "tap,id=n0,ifname=" + g.tap() + ",script=no,downscript=no", "-device",
 		"virtio-net-pci,netdev=n0,bootindex=1,mac=" + g.mac + map[bool]string{true: ",romfile="}[g.stock],
 		"-drive", "if=none,id=d0,format=raw,file=" + g.disk(), "-device",
-		map[bool]string{true: "virtio-blk-pci", false: "ide-hd"}[g.blank] + ",drive=d0,bootindex=2"}
+		map[bool]string{true: "virtio-blk-pci", false: "ide-hd"}[g.blank] + ",drive=d0,bootindex=2"})
 	if g.uefi {
-		code := ovmfCode
 		if g.secure {
 			code = ovmfSecureCode
 			args = append(args, "-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on")

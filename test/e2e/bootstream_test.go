@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ type streamFolder struct {
 	dir     string
 	key     *openpgp.Entity
 	keyring string
+	// arch is the architecture of the releases; "": x86_64.
+	arch string
 }
 
 func newStreamFolder(t *testing.T) *streamFolder {
@@ -61,7 +64,7 @@ func (f *streamFolder) release(stream, release string, formats map[string]any) s
 		"stream": stream,
 		"metadata": map[string]string{"last-modified": release[3:7] + "-" + release[7:9] + "-" + release[9:11] +
 			"T00:00:00Z"},
-		"architectures": map[string]any{"x86_64": map[string]any{"artifacts": map[string]any{
+		"architectures": map[string]any{cmp.Or(f.arch, "x86_64"): map[string]any{"artifacts": map[string]any{
 			"metal": map[string]any{"release": release, "formats": formats},
 		}, "images": map[string]any{}}},
 	})
@@ -239,12 +242,18 @@ func newStreamRack(t *testing.T, dhcp string, args ...string) (r *rack, f *strea
 			"rootfs": f.add("rootfs.img", rootfs),
 		},
 	})
-	r = newRack(t, append([]string{"--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
-		"--allow-image-fetch", rackServer}, args...)...)
+	r = f.rack(args...)
 	if dhcp != "" {
 		r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
 			"52:54:00:00:00:05": "192.0.2.15"}, dhcp)
 	}
 	r.apply(release)
 	return r, f, image
+}
+
+// rack is a rack whose server takes the releases of the folder.
+func (f *streamFolder) rack(args ...string) *rack {
+	f.t.Helper()
+	return newRack(f.t, append([]string{"--iso-dir", f.t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
+		"--allow-image-fetch", rackServer}, args...)...)
 }
