@@ -456,7 +456,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"rootDeviceHints": {
 						SchemaProps: spec.SchemaProps{
-							Description: "rootDeviceHints name the disk on which the machine installs the system of a CoreOS live image. Its config is then for the installed system.",
+							Description: "rootDeviceHints name the disk on which the machine installs the system of a live image of CoreOS or Flatcar. Its config is then for the installed system.",
 							Ref:         ref(v1.RootDeviceHints{}.OpenAPIModelName()),
 						},
 					},

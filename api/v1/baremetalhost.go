@@ -100,8 +100,8 @@ type BareMetalHostSpec struct {
 	// that boots the image. A machine that boots its disk does not receive it.
 	// +optional
 	IPXE string `json:"ipxe,omitempty"`
-	// rootDeviceHints name the disk on which the machine installs the system of a CoreOS live image. Its config is
-	// then for the installed system.
+	// rootDeviceHints name the disk on which the machine installs the system of a live image of CoreOS or Flatcar. Its
+	// config is then for the installed system.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
 	// pxe is how the firmware of the machine is answered, if the server runs with --pxe-interface.

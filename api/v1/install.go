@@ -12,7 +12,7 @@ import (
 )
 
 // AnnotationInstallDevice, on an ISCSICdrom or a Namespace, is the disk, as /dev/sda, on which hosts without
-// spec.rootDeviceHints install the system of a CoreOS live image.
+// spec.rootDeviceHints install the system of a live image of CoreOS or Flatcar.
 const AnnotationInstallDevice = "glowplug.dev/install-device"
 
 // RootDeviceHints name the disk on which a host installs a system, as in Metal3. The installer finds it by a kernel

@@ -41,6 +41,9 @@ func (a greeter) greet(ctx context.Context) {
 	for _, name := range a.settings.PXE.Interfaces {
 		row("pxe", name+": "+given(a.loaders))
 	}
+	for _, r := range a.settings.leasing.ranges {
+		row("dhcp", r.String())
+	}
 	row("store", a.backend.Where())
 	example := ""
 	if len(a.settings.Manifests) > 0 {

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -56,6 +58,9 @@ func (d *doctorPXE) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("--pxe-interface: %w", err)
 	}
 	network, err := pxe.Probe(cmd.Context(), d.name, own.Addr())
+	if errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w; it needs root, or once: sudo setcap cap_net_bind_service,cap_net_raw+ep glowplug", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,8 @@ func printNetwork(to io.Writer, n *pxe.Network, set *loader.Set) error {
 	row("interface", n.Interface+", "+n.Address.String())
 	row("ports", portsText(n))
 	if len(n.Servers) == 0 {
-		row("DHCP", "no server answers, so machines get no address (ISC dhcpd on this machine itself is not seen)")
+		row("DHCP", "no server answers, so machines get no address: start one, or serve with --dhcp-range (ISC dhcpd on this "+
+			"machine itself is not seen)")
 	}
 	for _, server := range n.Servers {
 		row("DHCP", serverText(&server, n.Address))
@@ -126,6 +132,9 @@ func secureText(n *pxe.Network, set *loader.Set) string {
 	}
 	if set.Named("shimx64.efi.signed") == nil || set.Named("grubnetx64.efi.signed") == nil {
 		return "no signed loader: Debian's packages shim-signed and grub-efi-amd64-signed have shim and GRUB"
+	}
+	if len(n.Servers) == 0 {
+		return "shim and GRUB, if the DHCP server names " + n.Address.String() + " as the next server, or with --dhcp-range"
 	}
 	isNext := func(server pxe.DHCPServer) bool { return server.Next == n.Address }
 	if !slices.ContainsFunc(n.Servers, isNext) {

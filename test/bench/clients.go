@@ -146,7 +146,7 @@ func readTFTP(server string, n int) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	to := &net.UDPAddr{IP: net.ParseIP(server), Port: 69}
 	last := []byte("\x00\x01" + tftpFile + "\x00octet\x00blksize\x001428\x00")
 	packet := make([]byte, 2048)

@@ -147,6 +147,16 @@ func (d *Decider) withheld(view model.View, req *Request, named func(*model.Imag
 	return i, true
 }
 
+// InstallDevice returns the disk on which a host is to install the system of its image; "": on none.
+func (d *Decider) InstallDevice(h *model.Host) string {
+	view := d.View()
+	image := view.Image(h.Image)
+	if image == nil || !image.Installs() {
+		return ""
+	}
+	return model.InstallDevice(view, h, image)
+}
+
 // KernelArgs returns the kernel arguments of an image that is a kernel and its files:
 // those with which its distribution finds its config here, unless the image wants none, those of the image,
 // and own, those of a host. Of one name the last one counts. base is this server's URL, for ${glowplug}; rootfs the URL

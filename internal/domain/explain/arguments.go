@@ -35,7 +35,7 @@ func Arguments(image *model.Image, own []string) (explained []Argument) {
 	for _, arg := range args {
 		from := FromDefault
 		switch {
-		case slices.Contains(own, arg) && strings.HasPrefix(arg, "coreos.inst."):
+		case slices.Contains(own, arg) && model.IsInstallArg(arg):
 			from = FromInstall
 		case slices.Contains(own, arg):
 			from = FromHost
@@ -63,7 +63,7 @@ func noConfig(image *model.Image, own []string) string {
 func noInstallation(image *model.Image, h *model.Host) string {
 	hint := ""
 	switch {
-	case image.Phase != v1.PhaseReady || image.Installs():
+	case image.Phase != v1.PhaseReady || image.PXE || image.Installs(): // CoreOS and Flatcar alone have such sets
 		return ""
 	case h.Booting().InstallDevice != "":
 		hint = "spec.rootDeviceHints of the host"
@@ -72,7 +72,7 @@ func noInstallation(image *model.Image, h *model.Host) string {
 	default:
 		return ""
 	}
-	return "image " + image.Ref.String() + " is no live system of CoreOS, so it installs nothing by itself: " + hint +
+	return "image " + image.Ref.String() + " is no live system of CoreOS or Flatcar, so it installs nothing by itself: " + hint +
 		" has no effect"
 }
 

@@ -35,10 +35,12 @@ func TestInstallationArguments(t *testing.T) {
 			args: []string{"coreos.inst.ignition_url=http://192.0.2.9/x"},
 			want: "[{ignition.firstboot default} {coreos.inst.install_dev=/dev/vda installation} " +
 				"{coreos.inst.ignition_url=http://192.0.2.9/x installation}]"},
+		"Flatcar": {namespace: "/dev/sda", distro: "flatcar",
+			want: "[{ignition.firstboot default} {" + url + "?install=true installation}]"},
 		"another distribution": {hints: &v1.RootDeviceHints{DeviceName: "/dev/vda"}, distro: "fedora",
 			want: "[{ignition.firstboot default} {" + url + " default}]",
-			missing: "image g10/live is no live system of CoreOS, so it installs nothing by itself: spec.rootDeviceHints of the " +
-				"host has no effect"},
+			missing: "image g10/live is no live system of CoreOS or Flatcar, so it installs nothing by itself: spec.rootDeviceHints " +
+				"of the host has no effect"},
 		"another distribution in the namespace": {namespace: "/dev/sda", distro: "fedora",
 			want: "[{ignition.firstboot default} {" + url + " default}]"},
 	} {

@@ -327,11 +327,12 @@ func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 		NoDefaultArgs: !spec.WantsDefaultKernelArgs(), AppliedArgs: status.KernelArgsApplied,
 		OwnArgs: status.OwnKernelArgs, NoConfig: noConfig,
 		Stream: spec.Stream != nil, PXE: spec.Stream != nil && spec.Stream.Format == v1.FormatPXE,
-		Rootfs: slices.ContainsFunc(status.Files, func(f v1.ImageFile) bool { return f.Role == roleRootfs }),
+		Rootfs: slices.ContainsFunc(status.Files, isRootfs),
 		Sum:    status.SHA256, Release: status.ServedRelease, MaxIgnition: status.MaxIgnition,
 		Architectures: status.Architectures,
 		Phase:         status.Phase, Message: status.ErrorMessage, IQN: status.TargetIQN,
 		Live:        spec.External == nil && status.Distro == distroCoreOS,
+		Flatcar:     spec.External == nil && status.Distro == distroFlatcar || isFlatcarSet(spec, status),
 		Args:        argumentsOf(spec, status),
 		StepTimeout: v1.StepTimeoutOf(meta.Annotations), InstallDevice: meta.Annotations[v1.AnnotationInstallDevice],
 	}
@@ -347,6 +348,18 @@ func argumentsOf(spec *v1.ISCSICdromSpec, status *imageStatus) []string {
 
 // distroCoreOS is status.distro of a CoreOS image, each of which runs from memory.
 const distroCoreOS = "coreos"
+
+// isFlatcarSet reports whether an image of a kernel and its files is one of Flatcar: it has no root file system beside
+// its initramfs. Before its files are there, that is not known.
+func isFlatcarSet(spec *v1.ISCSICdromSpec, status *imageStatus) bool {
+	return spec.Stream != nil && spec.Stream.Format == v1.FormatPXE && len(status.Files) > 0 &&
+		!slices.ContainsFunc(status.Files, isRootfs)
+}
+
+func isRootfs(f v1.ImageFile) bool { return f.Role == roleRootfs }
+
+// distroFlatcar is status.distro of an image of Flatcar.
+const distroFlatcar = "flatcar"
 
 // decodeNamespace reads a namespace, whose key is its name.
 func decodeNamespace(object Stored, _ *Interner) (*Namespace, error) {

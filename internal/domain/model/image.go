@@ -57,7 +57,9 @@ type Image struct {
 	// Live is true for a system that runs from the image, and that configures itself by Ignition without an
 	// installation. Args are the arguments of its boot entries, as they are served; empty: not known.
 	Live bool
-	Args []string
+	// Flatcar is true for an image of Flatcar, which is live as well, and installs what its config says.
+	Flatcar bool
+	Args    []string
 	// Architectures are those of the machines that can boot it; empty: not known.
 	Architectures []string
 	// Phase and Message are status.phase and status.errorMessage; IQN is the name

@@ -22,9 +22,14 @@ func (s *Server) serveConfig(typ string) handler {
 		req.Accept = strings.Join(r.Header["Accept"], ", ")
 		req.UserAgent = r.Header.Get("User-Agent")
 		req.Pointer = s.opts.HTTPS != nil && s.opts.HTTPS.isPlain(r, req)
+		installs := isInstaller(r, req)
+		req.Pointer = req.Pointer || installs
 		req.Gone, req.Reveal = r.Context().Done(), !req.Pointer
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
+		if installs && res.Err == nil && res.Config != nil {
+			return s.serveInstaller(w, r, req, res)
+		}
 		if req.Pointer && res.Err == nil && res.Config != nil {
 			return s.opts.HTTPS.servePointer(s, w, r, req, res)
 		}

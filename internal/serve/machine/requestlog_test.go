@@ -24,6 +24,8 @@ import (
 // config, all others nothing.
 type byAddress struct{}
 
+func (byAddress) InstallDevice(*model.Host) string { return "" }
+
 func (byAddress) Config(req *decide.Request) (d decide.ConfigDecision) {
 	switch from := req.Caller.Addr.String(); {
 	case strings.HasPrefix(from, "10.1."):

@@ -40,6 +40,8 @@ const (
 // Decider decides on the config of a machine.
 type Decider interface {
 	Config(req *decide.Request) decide.ConfigDecision
+	// InstallDevice returns the disk on which a host is to install the system of its image; "": on none.
+	InstallDevice(host *model.Host) string
 }
 
 // Resolver identifies the sender of a request.

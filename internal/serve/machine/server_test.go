@@ -50,11 +50,14 @@ var (
 // fakeDecider returns one decision and keeps the last request.
 type fakeDecider struct {
 	decision decide.ConfigDecision
+	device   string // to install on
 	crash    bool
 	mu       sync.Mutex
 	last     decide.Request
 	asked    int
 }
+
+func (f *fakeDecider) InstallDevice(*model.Host) string { return f.device }
 
 func (f *fakeDecider) Config(req *decide.Request) decide.ConfigDecision {
 	f.mu.Lock()

@@ -191,7 +191,7 @@ func (s *Server) leased(ctx context.Context, ask *asking, isReserved func(netip.
 	}
 	switch p.MessageType() {
 	case dhcpv4.MessageTypeDiscover:
-		return s.offer(ctx, m, isReserved)
+		return s.offer(ctx, ask, m, isReserved)
 	case dhcpv4.MessageTypeRequest:
 		return s.bind(ctx, p, m, asked, isReserved)
 	case dhcpv4.MessageTypeDecline:
@@ -221,7 +221,7 @@ func (s *Server) isOurs(p *dhcpv4.DHCPv4) bool {
 const maxUsed = 4
 
 // offer offers an address that no other machine uses.
-func (s *Server) offer(ctx context.Context, m *leases.Machine, isReserved func(netip.Addr) bool) leased {
+func (s *Server) offer(ctx context.Context, ask *asking, m *leases.Machine, isReserved func(netip.Addr) bool) leased {
 	book := s.opts.Leasing.Book
 	for range maxUsed {
 		a, isSure, err := book.Offer(&s.opts.Leasing.Pool, m, isReserved)
@@ -229,14 +229,30 @@ func (s *Server) offer(ctx context.Context, m *leases.Machine, isReserved func(n
 			s.warn("a machine is given no address", m, a, err)
 			return nothing
 		}
-		if m.Own.IsValid() && a != m.Own {
-			s.warn("another machine has the address of a host, which is given another one", m, m.Own, nil)
-		}
 		if isSure || !s.isUsed(ctx, m, a) {
+			s.tell(ask, m, a)
 			return leased{dhcpv4.MessageTypeOffer, a, leases.Duration}
 		}
 	}
 	return nothing
+}
+
+// tell says that a host is offered another address than the one in its spec, and why.
+func (s *Server) tell(ask *asking, m *leases.Machine, a netip.Addr) {
+	if ask.host == nil {
+		return
+	}
+	own := ask.host.CardOf(m.MAC).IP
+	reason := ""
+	switch l := s.opts.Leasing; {
+	case a == own || !own.Is4():
+		return
+	case !m.Own.IsValid():
+		reason = fmt.Sprintf("which no machine in %s can have", l.Network.Masked())
+	default:
+		reason = "which another machine has: see Lease " + leases.Name(own)
+	}
+	s.notes.warn(ask.host, ReasonAddress, fmt.Sprintf("it is given %s, and not %s of its spec, %s", a, own, reason))
 }
 
 // isUsed reports whether another machine uses an address, which is given to nobody then.

@@ -308,3 +308,19 @@ func TestAFloodWritesLittle(t *testing.T) {
 		t.Error("a machine is answered twice at the same time")
 	}
 }
+
+// TestAnotherAddressIsAnEvent: a host that is given another address than its own has an event with the reason.
+func TestAnotherAddressIsAnEvent(t *testing.T) {
+	r := leaseRig(t, nil)
+	m := &leases.Machine{MAC: firmwareMAC(t), Interface: "eth1"}
+	own := netip.MustParseAddr("192.0.2.11")
+	if _, err := r.opts.Leasing.Book.Bind(t.Context(), m, own); err != nil {
+		t.Fatal(err)
+	}
+	r.leased(t, say{mac: "52:54:00:00:00:0b", kind: dhcpv4.MessageTypeDiscover})
+	got := strings.Join(*r.events, "\n")
+	if !strings.Contains(got, "rack/own Warning AddressNotGiven: it is given 192.0.2.1") ||
+		!strings.Contains(got, "and not 192.0.2.11 of its spec, which another machine has: see Lease 192-0-2-11") {
+		t.Error(got)
+	}
+}

@@ -40,7 +40,7 @@ func indexOf(name string, address netip.Addr) (int, error) {
 func link(name string) (index int, networks []netip.Prefix, err error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
-		return 0, nil, fmt.Errorf("there is no network interface %q", name)
+		return 0, nil, fmt.Errorf("there is no network interface %q; there are %s", name, strings.Join(names(), ", "))
 	}
 	all, err := i.Addrs()
 	for _, a := range all {
@@ -49,4 +49,13 @@ func link(name string) (index int, networks []netip.Prefix, err error) {
 		}
 	}
 	return i.Index, networks, err
+}
+
+// names returns the names of the network interfaces.
+func names() (all []string) {
+	links, _ := net.Interfaces()
+	for _, link := range links {
+		all = append(all, link.Name)
+	}
+	return all
 }

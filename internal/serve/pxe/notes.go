@@ -19,6 +19,7 @@ import (
 const (
 	ReasonOffered = "NetworkBootOffered"
 	ReasonIgnored = "NetworkBootIgnored"
+	ReasonAddress = "AddressNotGiven"
 )
 
 const (
@@ -109,12 +110,18 @@ func (n *notes) note(c *Client, host *model.Host, a *Answer) {
 	switch {
 	case host == nil || n.events == nil || !isEvent:
 	case a.Silent != "":
-		object := v1.ObjectReference{
-			Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: host.UID,
-		}
-		n.events.Record(object, v1.EventWarning, ReasonIgnored, text)
+		n.warn(host, ReasonIgnored, text)
 	default:
 		n.events.RecordStep(host.Ref, host.UID, ReasonOffered, text)
+	}
+}
+
+// warn records a warning about a host.
+func (n *notes) warn(host *model.Host, reason, text string) {
+	if n.events != nil {
+		n.events.Record(v1.ObjectReference{
+			Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: host.UID,
+		}, v1.EventWarning, reason, text)
 	}
 }
 

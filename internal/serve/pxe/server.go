@@ -214,7 +214,8 @@ func (s *Server) announce(ctx context.Context) {
 	case err != nil:
 		s.opts.Logger.Warn("no DHCP server could be asked for", "interface", s.opts.Interface, "error", err)
 	case len(found) == 0:
-		s.opts.Logger.Warn("no DHCP server answers, so machines get no address there", "interface", s.opts.Interface)
+		s.opts.Logger.Warn("no DHCP server answers, so machines get no address there", "interface", s.opts.Interface,
+			"remedy", "start one, or give the addresses here: --dhcp-range FIRST-LAST")
 	}
 	for _, server := range found {
 		s.opts.Logger.Info("a DHCP server gives machines their addresses", "interface", s.opts.Interface, "server",

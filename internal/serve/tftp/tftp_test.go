@@ -385,3 +385,34 @@ func TestAFileThatShrinks(t *testing.T) {
 		t.Error("a block is made up")
 	}
 }
+
+// TestTheLastAnswerIsMissing: a client that has answered until the last packet has the file. GRUB does not always
+// answer that. One that falls silent before does not have it.
+func TestTheLastAnswerIsMissing(t *testing.T) {
+	for answers, want := range map[int]error{3: nil, 2: nil, 1: errSilent} {
+		synctest.Test(t, func(t *testing.T) {
+			conn, client := net.Pipe()
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				packet := make([]byte, 1000)
+				for n := 0; ; n++ {
+					if _, err := client.Read(packet); err != nil {
+						return
+					}
+					if n < answers {
+						_, _ = client.Write(append([]byte{0, opAck}, packet[2:4]...))
+					}
+				}
+			})
+			transfer := &transfer{
+				conn: conn, request: &request{block: 512, window: 1}, file: bytes.NewReader(content(1200)),
+				size: 1200, answered: func() {},
+			}
+			if err := transfer.run(t.Context()); !errors.Is(err, want) {
+				t.Errorf("%d answers: %v", answers, err)
+			}
+			_ = conn.Close()
+			reading.Wait()
+		})
+	}
+}

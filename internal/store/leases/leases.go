@@ -50,7 +50,8 @@ var (
 	// ErrTaken says that another machine has the address.
 	ErrTaken = errors.New("another machine has the address")
 	// ErrNone says that no address of the range is free.
-	ErrNone = errors.New("no address of the range is free")
+	ErrNone = errors.New("no address of the range is free: give a larger --dhcp-range, or delete the leases of machines " +
+		"that are gone (kubectl get leases)")
 )
 
 // errUnread says that the leases are not read yet.
@@ -340,7 +341,7 @@ func (b *Book) Release(ctx context.Context, m *Machine, a netip.Addr) error {
 		}
 		return nil
 	}
-	err := store.Delete(ctx, prefix+name(a), &v1.Lease{}, nil, isOwn, nil, storage.DeleteOptions{})
+	err := store.Delete(ctx, prefix+Name(a), &v1.Lease{}, nil, isOwn, nil, storage.DeleteOptions{})
 	if storage.IsNotFound(err) {
 		return nil
 	}
@@ -355,13 +356,14 @@ func (b *Book) write(ctx context.Context, store Store, a netip.Addr,
 	update := func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		l, now := obj.(*v1.Lease), time.Now()
 		if l.Name == "" {
-			l.Name, l.UID, l.CreationTimestamp = name(a), uuid.NewUUID(), metav1.NewTime(now)
+			l.Name, l.UID, l.CreationTimestamp = Name(a), uuid.NewUUID(), metav1.NewTime(now)
 		}
 		lasts, err := change(&l.Status, now)
 		l.Status.Address, l.Status.Renewed, l.Status.Expires = a.String(), metav1.NewTime(now), metav1.NewTime(now.Add(lasts))
 		return l, new(uint64((lasts + keep) / time.Second)), err
 	}
-	return store.GuaranteedUpdate(ctx, prefix+name(a), &v1.Lease{}, true, nil, update, nil)
+	return store.GuaranteedUpdate(ctx, prefix+Name(a), &v1.Lease{}, true, nil, update, nil)
 }
 
-func name(a netip.Addr) string { return decide.MachineName(netaddr.MAC{}, a) }
+// Name returns the name of the lease of an address.
+func Name(a netip.Addr) string { return decide.MachineName(netaddr.MAC{}, a) }

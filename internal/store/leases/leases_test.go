@@ -72,7 +72,7 @@ func (r *rig) give(m *Machine) netip.Addr {
 func (r *rig) stored(a netip.Addr) *v1.LeaseStatus {
 	r.t.Helper()
 	l := &v1.Lease{}
-	if err := r.store.Get(r.t.Context(), prefix+name(a), storage.GetOptions{}, l); err != nil {
+	if err := r.store.Get(r.t.Context(), prefix+Name(a), storage.GetOptions{}, l); err != nil {
 		r.t.Fatal(err)
 	}
 	return &l.Status

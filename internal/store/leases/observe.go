@@ -33,7 +33,7 @@ func (b *Book) putLocked(item kvstore.Item) {
 		return
 	}
 	a, err := netip.ParseAddr(l.Status.Address)
-	if err != nil || name(a) != l.Name {
+	if err != nil || Name(a) != l.Name {
 		return
 	}
 	b.removeLocked(a)
