@@ -31,9 +31,10 @@ func newDoctorPXECommand() *cobra.Command {
 		Use:   "pxe",
 		Short: "Say what each kind of machine meets on a network that serve --pxe-interface is for",
 		Long: `Look at the network of an interface of this machine: its address, the ports that the server
-needs, the DHCP servers that answer, IPv6 routers, and the boot loaders of this machine. Then say
-what each kind of firmware will meet. It takes four seconds and needs root; a DHCP server is asked
-for an address, which is not taken. If the server runs, its own ports are in use.`,
+needs, the firewall, the DHCP servers that answer, IPv6 routers, and the boot loaders of this
+machine. Then say what each kind of firmware will meet. It takes four to eight seconds and needs
+root; a DHCP server is asked for an address, which is not taken. If the server runs, its own ports
+are in use.`,
 		Example: `  sudo glowplug doctor pxe --pxe-interface eth1`,
 		Args:    cobra.NoArgs,
 		RunE:    d.run,
@@ -64,6 +65,7 @@ func (d *doctorPXE) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	network.Firewall = firewall(cmd.Context())
 	if d.output != outputText {
 		return writeOutput(cmd.OutOrStdout(), d.output, network)
 	}
@@ -76,6 +78,7 @@ func printNetwork(to io.Writer, n *pxe.Network, set *loader.Set) error {
 	row := func(name, value string) { fmt.Fprintf(table, "%s:\t%s\n", name, value) }
 	row("interface", n.Interface+", "+n.Address.String())
 	row("ports", portsText(n))
+	row("firewall", n.Firewall)
 	if len(n.Servers) == 0 {
 		row("DHCP", "no server answers, so machines get no address: start one, or serve with --dhcp-range (ISC dhcpd on this "+
 			"machine itself is not seen)")

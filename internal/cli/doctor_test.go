@@ -26,9 +26,10 @@ func TestDoctorPXE(t *testing.T) {
 		network pxe.Network
 		want    []string
 	}{
-		{pxe.Network{Interface: "eth1", Address: own, Ports: map[uint16]string{69: "address already in use"}}, []string{
+		{pxe.Network{Interface: "eth1", Address: own, Firewall: firewallOpen,
+			Ports: map[uint16]string{69: "address already in use"}}, []string{
 			"interface:    eth1, 192.0.2.1", "ports:        69: address already in use (by the server itself, if it runs)",
-			"DHCP:         no server answers, so machines get no address", "IPv6:         no router advertises itself: iPXE waits 16 s",
+			"DHCP:         no server answers, so machines get no address", "firewall:     " + firewallOpen, "IPv6:         no router advertises itself: iPXE waits 16 s",
 			"BIOS:         undionly.kpxe, then its script", "UEFI x64:     no answer: Debian's package ipxe",
 			"Secure Boot:  no signed loader: Debian's packages shim-signed",
 		}},
@@ -52,5 +53,20 @@ func TestDoctorPXE(t *testing.T) {
 	}
 	if got := secureText(&pxe.Network{Address: own}, set); !strings.HasPrefix(got, "no signed loader") {
 		t.Error(got)
+	}
+}
+
+// TestFirewall: a chain or a policy that drops what comes is seen, and one for other packets is not.
+func TestFirewall(t *testing.T) {
+	for rules, want := range map[string]bool{
+		"": false, "-P INPUT ACCEPT\n": false, "-P INPUT DROP\n-A INPUT -i lo -j ACCEPT\n": true,
+		"-P INPUT ACCEPT\n-A INPUT -p udp -j REJECT --reject-with icmp-port-unreachable\n":                                         true,
+		"table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t}\n}\n":                 true,
+		"table inet f {\n\tchain i {\n\t\ttype filter hook input priority 0; policy accept;\n\t\tudp dport 67 drop\n\t}\n}\n":      true,
+		"table ip f {\n\tchain fwd {\n\t\ttype filter hook forward priority 0; policy drop;\n\t}\n\tchain x {\n\t\tdrop\n\t}\n}\n": false,
+	} {
+		if filters(rules) != want {
+			t.Errorf("%q: %v", rules, !want)
+		}
 	}
 }

@@ -30,6 +30,8 @@ type Network struct {
 	Ports map[uint16]string `json:"ports,omitempty"`
 	// Servers are the DHCP servers that have answered.
 	Servers []DHCPServer `json:"servers,omitempty"`
+	// Firewall says whether the firewall of this machine drops what comes, as far as the caller knows.
+	Firewall string `json:"firewall,omitempty"`
 	// Router is true where a router advertises itself by IPv6.
 	Router bool `json:"router"`
 }
@@ -56,12 +58,14 @@ func Probe(ctx context.Context, name string, address netip.Addr) (*Network, erro
 		}
 		_ = conn.Close()
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
 	router := make(chan bool, 1)
 	go func() { router <- hasRouter(ctx, name) }()
-	servers, err := servers(ctx, name)
-	n.Servers, n.Router = servers, <-router
+	var err error
+	n.Servers, err = Servers(ctx, name)
+	if err == nil && len(n.Servers) == 0 { // it may have been busy with the ping for another machine
+		n.Servers, err = Servers(ctx, name)
+	}
+	n.Router = <-router
 	return n, err
 }
 
@@ -124,8 +128,10 @@ func servers(ctx context.Context, name string) (found []DHCPServer, err error) {
 	return found, nil
 }
 
-// hasRouter reports whether a router answers a solicitation until ctx ends.
+// hasRouter reports whether a router answers a solicitation. It takes probeTime at most.
 func hasRouter(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
 	link, err := net.InterfaceByName(name)
 	if err != nil {
 		return false
