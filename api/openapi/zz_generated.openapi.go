@@ -603,7 +603,7 @@ func schema_glowplug_api_v1_Boot(ref common.ReferenceCallback) common.OpenAPIDef
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Boot is one boot of a machine: what the machine said of itself, what it was given and why, and how far it came. The server writes it, and clients may only read it. Its name is that of the host and the number of the boot: node-1.7. The newest boot of a host decides what the machine boots next.",
+				Description: "Boot is one boot of a machine: what the machine said of itself, what it was given and why, and the steps that it reached. The server writes it, and clients may only read it. Its name is that of the host and the number of the boot: node-1.7. The newest boot of a host decides what the machine boots next.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

@@ -41,8 +41,8 @@ var BootSteps = []string{
 	StepScript, StepTargetLogin, StepKernel, StepInitrd, StepRootfs, StepConfig, StepHardware, StepBootComplete,
 }
 
-// Boot is one boot of a machine: what the machine said of itself, what it was given and why, and how far
-// it came. The server writes it, and clients may only read it. Its name is that of the host and the number
+// Boot is one boot of a machine: what the machine said of itself, what it was given and why, and the steps
+// that it reached. The server writes it, and clients may only read it. Its name is that of the host and the number
 // of the boot: node-1.7. The newest boot of a host decides what the machine boots next.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -2,12 +2,9 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,9 +67,6 @@ func openNetwork(ctx context.Context, a builder, opts pxe.Options, name string, 
 		ImagePath: machine.PathISO, Port: a.httpPort(),
 	}
 	server, err := pxe.New(opts)
-	if errors.Is(err, os.ErrPermission) {
-		err = fmt.Errorf("%w; it needs root, or once: sudo setcap cap_net_bind_service,cap_net_raw+ep glowplug", err)
-	}
 	if err != nil {
 		return option.Bad("pxe-interface", "%v", err)
 	}

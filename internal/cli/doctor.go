@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -59,9 +57,6 @@ func (d *doctorPXE) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("--pxe-interface: %w", err)
 	}
 	network, err := pxe.Probe(cmd.Context(), d.name, own.Addr())
-	if errors.Is(err, os.ErrPermission) {
-		err = fmt.Errorf("%w; it needs root, or once: sudo setcap cap_net_bind_service,cap_net_raw+ep glowplug", err)
-	}
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestDoctorPXE(t *testing.T) {
 	}
 }
 
-// TestFirewall: a chain or a policy that drops what comes is seen, and one for other packets is not.
+// TestFirewall: a chain or a policy that drops incoming packets is found, and one for other packets is not.
 func TestFirewall(t *testing.T) {
 	for rules, want := range map[string]bool{
 		"": false, "-P INPUT ACCEPT\n": false, "-P INPUT DROP\n-A INPUT -i lo -j ACCEPT\n": true,

@@ -9,8 +9,8 @@ import (
 
 // What is known of the firewall of this machine.
 const (
-	firewallOpen    = "no rule drops what comes"
-	firewallFilters = "it drops or rejects some of what comes: allow UDP 67, 69 and 4011, and the TCP port of plain HTTP"
+	firewallOpen    = "no rule drops incoming packets"
+	firewallFilters = "it drops or rejects some incoming packets: allow UDP 67, 69 and 4011, and the TCP port of plain HTTP"
 	firewallUnknown = "unknown: neither nft nor iptables is installed, or may be run"
 )
 
@@ -32,7 +32,7 @@ func firewall(ctx context.Context) string {
 	return known
 }
 
-// filters reports whether rules, in the form of nft or of iptables, drop or reject what comes to this machine.
+// filters reports whether rules of nft or iptables drop or reject incoming packets.
 func filters(rules string) bool {
 	isInput := false
 	for line := range strings.Lines(rules) {

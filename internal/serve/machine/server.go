@@ -149,7 +149,7 @@ type route struct {
 // request is a request of a machine.
 type request struct {
 	decide.Request
-	// stranger stands for an unknown machine in its boots; nil: the request is of a host, or of no machine.
+	// stranger is the unknown machine that has sent the request; nil: a host has, or no machine.
 	stranger *model.Host
 }
 

@@ -32,14 +32,14 @@ type prober struct {
 	waiting map[netip.Addr]*question
 }
 
-// question is one that is not answered yet, for each machine that waits for the answer.
+// question is a pending question about an address, which several machines may wait for.
 type question struct {
 	asking   int
 	answered chan struct{} // closed once user is known
 	user     netaddr.MAC
 }
 
-// newProber opens the socket of an interface; one that is no Ethernet has none.
+// newProber opens the socket of an interface. An interface that is not Ethernet has no ARP, and no socket.
 func newProber(name string) (*prober, error) {
 	link, err := net.InterfaceByName(name)
 	if err != nil {

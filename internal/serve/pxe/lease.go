@@ -261,7 +261,7 @@ func (s *Server) isUsed(ctx context.Context, m *leases.Machine, a netip.Addr) bo
 	if !isUsed || user == m.MAC {
 		return false
 	}
-	s.warn("an address that is to be given is used by "+user.String(), m, a, nil)
+	s.warn("another machine already uses this address: "+user.String(), m, a, nil)
 	if err := s.opts.Leasing.Book.Conflict(ctx, m, a, user); err != nil && !errors.Is(err, leases.ErrTaken) {
 		s.warn("the conflict about an address is not stored", m, a, err)
 	}

@@ -197,7 +197,7 @@ func TestUsedAddresses(t *testing.T) {
 	if second := offered(stranger); second == first || second == "-" {
 		t.Error(first, second)
 	}
-	if got := r.log(); !strings.Contains(got, "is used by 02:09:00:00:00:00") {
+	if got := r.log(); !strings.Contains(got, "already uses this address: 02:09:00:00:00:00") {
 		t.Error(got)
 	}
 }

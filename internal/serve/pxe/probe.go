@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -30,7 +31,7 @@ type Network struct {
 	Ports map[uint16]string `json:"ports,omitempty"`
 	// Servers are the DHCP servers that have answered.
 	Servers []DHCPServer `json:"servers,omitempty"`
-	// Firewall says whether the firewall of this machine drops what comes, as far as the caller knows.
+	// Firewall says whether the firewall of this machine drops incoming packets, as far as the caller knows.
 	Firewall string `json:"firewall,omitempty"`
 	// Router is true where a router advertises itself by IPv6.
 	Router bool `json:"router"`
@@ -82,7 +83,16 @@ func cause(err error) error {
 func Servers(ctx context.Context, name string) ([]DHCPServer, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	return servers(ctx, name)
+	found, err := servers(ctx, name)
+	return found, withRemedy(err)
+}
+
+// withRemedy adds to an error of missing rights how to give them.
+func withRemedy(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w; it needs root, or once: sudo setcap cap_net_bind_service,cap_net_raw+ep glowplug", err)
+	}
+	return err
 }
 
 // servers returns the DHCP servers that answer a DISCOVER until ctx ends.

@@ -112,7 +112,7 @@ func New(opts Options) (*Server, error) {
 	s := newServer(opts)
 	if err := s.openSockets(); err != nil {
 		s.Close()
-		return nil, err
+		return nil, withRemedy(err)
 	}
 	return s, nil
 }

@@ -50,8 +50,8 @@ type place struct {
 	// Begun and Key are of the last boot that was read from the bucket.
 	Begun string `json:"begun,omitempty"`
 	Key   string `json:"key,omitempty"`
-	// Before is the position in the history: boots before it are not listed yet. Until the list comes to the history,
-	// which Earlier says, it is the end of the history when the list began.
+	// Before is the position in the history: the list continues with the boots before it. Earlier is true once the
+	// list has reached the history; until then Before is the end of the history at the begin of the list.
 	Before  uint64 `json:"before,omitempty"`
 	Earlier bool   `json:"earlier,omitempty"`
 }

@@ -298,7 +298,7 @@ func (b *bucket) streamConfig() jetstream.StreamConfig {
 // StreamConfig returns the configuration of a new bucket of a kind.
 func StreamConfig(kind Kind) jetstream.StreamConfig { return newBucket(kind, Options{}).streamConfig() }
 
-// errNoBatches is of a server that leaves out what it does not know of a stream's configuration.
+// errNoBatches is the error for an older server, which ignores unknown fields in the configuration of a stream.
 var errNoBatches = errors.New("the bucket needs a NATS server of version 2.12 or later, which stores messages together")
 
 // adjustBucket brings a stream that others made, with "nats kv add" say, to what
