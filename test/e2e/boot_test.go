@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 // bootRack is a rack whose server offers the test's image, and its DHCP server.
@@ -116,7 +117,7 @@ func shows(t *testing.T, console string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(console, text) {
-			t.Fatalf("the console does not show %q:\n%s", text, tail(console, 5000))
+			t.Fatalf("the console does not show %q:\n%s", text, launch.Tail(console, 5000))
 		}
 	}
 }
@@ -149,7 +150,7 @@ func TestBoot(t *testing.T) {
 			shows(t, console, append(c.console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition",
 				"GUEST-FILE written by Ignition", "GUEST-DONE")...)
 			if strings.Contains(console, "GUEST-FAILED") {
-				t.Errorf("Ignition failed:\n%s", tail(console, 5000))
+				t.Errorf("Ignition failed:\n%s", launch.Tail(console, 5000))
 			}
 			state := "Provisioning"
 			if c.host == "two" {
@@ -353,7 +354,7 @@ func TestBootOnce(t *testing.T) {
 		console := g.boot(t, "GUEST-CMDLINE", diskMarker)
 		shows(t, console, diskMarker)
 		if strings.Contains(console, "GUEST-CMDLINE") {
-			t.Fatalf("the image was booted again:\n%s", tail(console, 3000))
+			t.Fatalf("the image was booted again:\n%s", launch.Tail(console, 3000))
 		}
 	}
 	installs()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/test/launch"
 )
 
 // bootTimeout is for a boot in emulation on a busy machine.
@@ -128,7 +130,7 @@ func (g *guest) boot(t *testing.T, until ...string) string {
 	if g.http {
 		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no")
 	}
-	console := &lockedBuffer{}
+	console := &launch.Output{}
 	cmd := exec.CommandContext(t.Context(), "ip", args...)
 	cmd.Stdout, cmd.Stderr = console, console
 	began := time.Now()
@@ -153,7 +155,7 @@ func (g *guest) boot(t *testing.T, until ...string) string {
 			}
 		}
 	}
-	t.Fatalf("nothing of %q after %v:\n%s", until, bootTimeout, tail(shown(), 4000))
+	t.Fatalf("nothing of %q after %v:\n%s", until, bootTimeout, launch.Tail(shown(), 4000))
 	return ""
 }
 
@@ -169,7 +171,7 @@ func (r *rack) dhcp(hosts map[string]string, option string) {
 	}
 	cmd := exec.Command("ip", args...)
 	var out bytes.Buffer
-	log := &lockedBuffer{}
+	log := &launch.Output{}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
@@ -179,7 +181,7 @@ func (r *rack) dhcp(hosts map[string]string, option string) {
 		_ = cmd.Wait()
 		if r.t.Failed() {
 			out.WriteString(log.String())
-			r.t.Logf("dnsmasq:\n%s", tail(out.String(), 3000))
+			r.t.Logf("dnsmasq:\n%s", launch.Tail(out.String(), 3000))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"glowplug/internal/domain/coreos/streamtest"
+	"glowplug/test/launch"
 )
 
 // TestBootImagesExample runs the program that docs/guides/streams.md shows: it is told of
@@ -37,7 +38,7 @@ func TestBootImagesExample(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	var out lockedBuffer
+	var out launch.Output
 	run := exec.Command(example)
 	run.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
 	run.Stdout, run.Stderr = &out, &out

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"glowplug/test/launch"
 )
 
 // guestInit is the first process of the test's system: it brings up its network,
@@ -116,7 +118,7 @@ func buildISO(name string, initrdFor func(release string) ([]byte, error), args 
 	}
 	image := dir + ".iso"
 	if out, err := exec.Command("grub-mkrescue", "-o", image, dir, "--", "-volid", "GUEST").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("grub-mkrescue: %w\n%s", err, tail(string(out), 2000))
+		return "", fmt.Errorf("grub-mkrescue: %w\n%s", err, launch.Tail(string(out), 2000))
 	}
 	return image, nil
 }
@@ -179,7 +181,7 @@ func dracutInitrd(release string) ([]byte, error) {
 			"udev-rules",
 		"--drivers", "virtio_pci virtio_net", "--include", dir, "/", image).CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("dracut: %w\n%s", err, tail(string(out), 2000))
+		return nil, fmt.Errorf("dracut: %w\n%s", err, launch.Tail(string(out), 2000))
 	}
 	return os.ReadFile(image)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 )
@@ -131,7 +132,7 @@ func installs(t *testing.T, r *rack) {
 		console := guest.boot(t, "GUEST-DONE", "GUEST-FAILED", diskMarker)
 		shows(t, console, want)
 		if strings.Contains(console, "ignition.config.url") {
-			t.Errorf("the live system gets the config of the installed one:\n%s", tail(console, 3000))
+			t.Errorf("the live system gets the config of the installed one:\n%s", launch.Tail(console, 3000))
 		}
 		state := r.status("installed", "state")
 		if wanted := map[int]string{0: "Provisioning", 1: "Provisioned", 2: "Provisioned", 3: "Provisioning"}[round]; state != wanted {
@@ -174,7 +175,7 @@ func TestBootStream(t *testing.T) {
 			shows(t, console, append(c.console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition",
 				"GUEST-FILE written by Ignition", "GUEST-DONE")...)
 			if strings.Contains(console, "GUEST-FAILED") {
-				t.Errorf("Ignition failed:\n%s", tail(console, 5000))
+				t.Errorf("Ignition failed:\n%s", launch.Tail(console, 5000))
 			}
 			testkit.Until(t, "each step is an event", func() bool {
 				events := r.events(c.host)

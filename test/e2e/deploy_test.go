@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"glowplug/test/launch"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -206,7 +208,7 @@ func TestContainer(t *testing.T) {
 		return cmd
 	}
 	plain, secure := freePort(t), freePort(t)
-	s := &server{t: t, host: "127.0.0.1", plain: plain, log: &lockedBuffer{}}
+	s := &server{t: t, host: "127.0.0.1", plain: plain, log: &launch.Output{}}
 	s.cmd = inside(append(container.Args, "--listen=127.0.0.1:"+plain, "--listen-tls=127.0.0.1:"+secure,
 		"--iscsi-listen=127.0.0.1:"+freePort(t))...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 // loot is what an attacker is after: keys of a metadata service.
@@ -22,7 +23,7 @@ const loot = `{"AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "hunter2"}`
 // asking is a web server on loopback that counts who asks it.
 func asking(t *testing.T) (url string, asked func() string) {
 	t.Helper()
-	log := &lockedBuffer{}
+	log := &launch.Output{}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(log, "%s %s\n", r.Method, r.URL)
 		_, _ = io.WriteString(w, loot)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 // isoDir makes an ISO directory with one small image, linux.iso.
@@ -177,7 +178,7 @@ func TestWrongSecrets(t *testing.T) {
 	t.Logf("%d of %d guesses were looked at in %v", looked, tried.Load(), took)
 	log := r.server.log.String()
 	if !strings.Contains(log, "wrong CHAP name or secret") || strings.Contains(log, "horse") {
-		t.Errorf("the log:\n%s", tail(log, 3000))
+		t.Errorf("the log:\n%s", launch.Tail(log, 3000))
 	}
 }
 

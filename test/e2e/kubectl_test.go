@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 // TestKubectl runs every verb that an operator uses; the kubectl helper fails
@@ -113,7 +114,7 @@ spec:
 // returns what it printed.
 func watchOnce(t *testing.T, s *server) func() string {
 	t.Helper()
-	out := &lockedBuffer{}
+	out := &launch.Output{}
 	cmd := exec.Command(kubectlPath(t), "-s", s.admin(""), "get", "bmh", "-n", "rack", "-w", "--output-watch-events")
 	cmd.Env = []string{"KUBECONFIG=/dev/null", "HOME=" + t.TempDir()}
 	cmd.Stdout, cmd.Stderr = out, out

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 const lossManifest = `
@@ -60,7 +61,7 @@ func TestDamagedFileIsRefused(t *testing.T) {
 		for _, want := range []string{"the bucket BAREMETALHOSTS is damaged: in its file ", ".blk the record at byte ",
 			"restore the data directory from a backup", "glowplug store accept-loss"} {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s has no %q: %s", what, want, tail(text, 2000))
+				t.Errorf("%s has no %q: %s", what, want, launch.Tail(text, 2000))
 			}
 		}
 	}
@@ -168,7 +169,7 @@ func TestLostObjectsAreAlarmed(t *testing.T) {
 		t.Error("the metric does not tell")
 	}
 	if log := s.log.String(); !strings.Contains(log, "object=baremetalhosts/default/lost") {
-		t.Errorf("the log does not name the object:\n%s", tail(log, 2000))
+		t.Errorf("the log does not name the object:\n%s", launch.Tail(log, 2000))
 	}
 	testkit.Until(t, "an event tells", func() bool {
 		return strings.Contains(s.kubectl("", "get", "events"), "ObjectLost")

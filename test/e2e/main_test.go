@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"glowplug/test/launch"
 )
 
 // program is the binary under test; root is the repository.
@@ -30,11 +32,8 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	root, _ = filepath.Abs("../..")
 	program = filepath.Join(dir, "glowplug")
-	build := exec.Command("go", "build", "-o", program, "./cmd/glowplug")
-	build.Dir = root
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building glowplug: %v\n%s", err, out)
+	if err := launch.Build(program); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/test/launch"
 )
 
 // isolinuxFiles are the boot loader of Debian's package isolinux and its library.
@@ -50,7 +52,7 @@ func TestMovedConfigBoots(t *testing.T) {
 			}
 			console := bootCD(t, copied, c.boot == "uefi")
 			if !strings.Contains(console, "Command line: ") || !strings.Contains(console, argument) {
-				t.Errorf("no kernel with the argument:\n%s", tail(console, 2000))
+				t.Errorf("no kernel with the argument:\n%s", launch.Tail(console, 2000))
 			}
 		})
 	}
@@ -104,7 +106,7 @@ func bootCD(t *testing.T, image string, uefi bool) string {
 		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+ovmfCode, "-snapshot",
 			"-drive", "if=pflash,format=raw,file="+ovmfVars)
 	}
-	console := &lockedBuffer{}
+	console := &launch.Output{}
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	cmd.Stdout, cmd.Stderr = console, console
 	if err := cmd.Start(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 // TestNetworkBoot boots machines beside a DHCP server that gives addresses alone, on the same machine as this server:
@@ -94,7 +95,7 @@ func runDHCPD(t *testing.T, r *rack) {
 	write(t, config, "authoritative;\nsubnet 192.0.2.0 netmask 255.255.255.0 { range 192.0.2.100 192.0.2.200; }\n")
 	cmd := exec.Command("ip", "netns", "exec", r.name, "dhcpd", "-f", "-d", "-cf", config, "-lf", leases, "-pf",
 		filepath.Join(dir, "pid"), "br0")
-	log := &lockedBuffer{}
+	log := &launch.Output{}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func runDHCPD(t *testing.T, r *rack) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("dhcpd:\n%s", tail(log.String(), 3000))
+			t.Logf("dhcpd:\n%s", launch.Tail(log.String(), 3000))
 		}
 	})
 }

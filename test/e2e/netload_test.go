@@ -19,6 +19,7 @@ import (
 	pin "github.com/pin/tftp/v3"
 
 	"glowplug/internal/serve/pxe"
+	"glowplug/test/launch"
 )
 
 const (
@@ -39,7 +40,7 @@ func TestNetworkBootOfManyMachines(t *testing.T) {
 		cmd.Env = append(os.Environ(), roleOfClients+"="+role)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Errorf("%s: %v\n%s", role, err, tail(string(out), 2000))
+			t.Errorf("%s: %v\n%s", role, err, launch.Tail(string(out), 2000))
 		}
 		return string(out)
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"glowplug/test/launch"
 )
 
 // planted are the secrets that the tests give to servers: passwords, values of Secrets, contents of
@@ -83,7 +85,7 @@ func (p *search) report() string {
 
 // searchPlanted searches what a process of the server has written to its log and, for the last one, what
 // the server has written elsewhere. It runs at the end of a test, before the server is stopped.
-func (s *server) searchPlanted(process *exec.Cmd, log *lockedBuffer) {
+func (s *server) searchPlanted(process *exec.Cmd, log *launch.Output) {
 	s.t.Helper()
 	planted.check(s.t, "log", "stderr", log.String())
 	if process != s.cmd {

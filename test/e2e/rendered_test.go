@@ -16,6 +16,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"glowplug/test/launch"
 )
 
 // TestRendered holds the subresource rendered against the real Ignition, which fetches
@@ -62,7 +64,7 @@ func TestRendered(t *testing.T) {
 // parts is a server of configs that name one another.
 type parts struct {
 	root string
-	log  lockedBuffer
+	log  launch.Output
 }
 
 func newParts(t *testing.T) *parts {
@@ -130,11 +132,7 @@ func newParts(t *testing.T) *parts {
 // requests lists what was asked for, and with which headers.
 func (p *parts) requests() string { return p.log.String() }
 
-func (p *parts) reset() {
-	p.log.mu.Lock()
-	defer p.log.mu.Unlock()
-	p.log.b.Reset()
-}
+func (p *parts) reset() { p.log.Reset() }
 
 // sections reads what a config says about a machine, without what is empty.
 func sections(t *testing.T, config string) map[string]any {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"glowplug/internal/store/natsd/natstest"
+	"glowplug/test/launch"
 )
 
 // server is a running glowplug.
@@ -33,25 +34,7 @@ type server struct {
 	wrap       []string // runs it otherwise, a control group say
 	args       []string
 	cmd        *exec.Cmd
-	log        *lockedBuffer
-}
-
-// lockedBuffer collects a process's output while the test reads it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log        *launch.Output
 }
 
 // start runs the program on loopback with further flags and waits until it is ready.
@@ -67,7 +50,7 @@ func start(t *testing.T, args ...string) *server {
 // launch starts the process; it is stopped with the test.
 func (s *server) launch() {
 	s.t.Helper()
-	s.log = &lockedBuffer{}
+	s.log = &launch.Output{}
 	if s.adminPort == "" {
 		s.adminPort = freePort(s.t)
 	}
@@ -89,7 +72,7 @@ func (s *server) launch() {
 			_ = cmd.Wait()
 		}
 		if s.t.Failed() {
-			s.t.Logf("server log:\n%s", tail(s.log.String(), 6000))
+			s.t.Logf("server log:\n%s", launch.Tail(s.log.String(), 6000))
 		}
 	})
 }
@@ -131,12 +114,7 @@ func (s *server) probe() bool {
 		args := append(s.prefix[1:], "curl", "-sf", "-o", "/dev/null", s.url("/readyz"))
 		return exec.Command(s.prefix[0], args...).Run() == nil
 	}
-	resp, err := http.Get(s.url("/readyz"))
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	return launch.Answers(s.url("/readyz"))
 }
 
 // kill is kill -9; terminate is SIGTERM, and returns the exit code.
@@ -278,10 +256,3 @@ func request(t *testing.T, method, url, body string, header ...string) answer {
 }
 
 func freePort(t *testing.T) string { return strconv.Itoa(natstest.FreePort(t)) }
-
-func tail(s string, n int) string {
-	if len(s) > n {
-		return "…" + s[len(s)-n:]
-	}
-	return s
-}
