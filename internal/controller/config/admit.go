@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -59,6 +60,23 @@ func (c *Controller) admit(ctx context.Context, config, old *v1.IgnitionConfig, 
 	}
 	c.set(config, made)
 	return made.report.Errors(), nil
+}
+
+// Check does the steps of a valid config that is not to be stored, and sets its status. It returns all findings. Unlike
+// Admit it merges also large layers, and leaves out the conversions. Nothing breaks off a compilation that has begun:
+// the end of ctx ends the wait for a processor alone.
+func (c *Controller) Check(ctx context.Context, config *v1.IgnitionConfig) (found report.Report, err error) {
+	made, err := c.compiler.wholly(ctx, source(config))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	setCompiled(config, made, now)
+	found = made.report
+	if ownOf(config) != nil {
+		found = append(slices.Clip(found), setMerged(c.opts.Snapshot, config, math.MaxInt, now)...)
+	}
+	return found, nil
 }
 
 // Admitted is called with a config that has been stored after Admit, and with the one that it

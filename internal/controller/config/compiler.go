@@ -78,6 +78,16 @@ func (c *compiler) run(ctx context.Context, src compile.Source) (*compilation, e
 	return nil, ctx.Err()
 }
 
+// wholly compiles a source once a processor is free, and waits for that until ctx ends. Other than run it returns no
+// earlier than the compilation ends.
+func (c *compiler) wholly(ctx context.Context, src compile.Source) (*compilation, error) {
+	if err := c.slots.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer c.slots.Release(1)
+	return c.measured(src), nil
+}
+
 func (c *compiler) measured(src compile.Source) *compilation {
 	began := time.Now()
 	artifact, found := c.guarded(src)

@@ -10,6 +10,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -89,9 +90,9 @@ func setTemplate(config *v1.IgnitionConfig, artifact *compile.Artifact) {
 	}
 }
 
-// setMerged merges a config onto its layers as they are now. The config stays Pending where
+// setMerged merges a config onto its layers as they are now, and returns what it found. The config stays Pending where
 // all of them are larger than limit, or one is being compiled for the first time.
-func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, now time.Time) {
+func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, now time.Time) report.Report {
 	own, status := ownOf(config), &config.Status
 	var names []string
 	for _, layer := range config.Spec.Layers {
@@ -105,7 +106,7 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	}
 	if pending || size > limit && !found.HasError() {
 		status.Phase, status.ErrorMessage = v1.PhasePending, ""
-		return
+		return found
 	}
 	var merged *compile.Laid
 	if !found.HasError() {
@@ -117,7 +118,7 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	status.ErrorMessage = found.Summary()
 	if merged == nil {
 		status.Phase = v1.PhaseError
-		return
+		return found
 	}
 	status.Layers = nil
 	confidential := config.Spec.Confidential
@@ -129,9 +130,10 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 		status.Phase = v1.PhaseReady
 		same := *c
 		same.Confidential, config.Compiled = confidential, &same
-		return
+		return found
 	}
 	setServed(config, merged.Artifact, now, confidential)
+	return found
 }
 
 // setConverted sets the spec versions that a served config can be converted to.

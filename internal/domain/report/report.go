@@ -29,15 +29,16 @@ const maxSummary = 1024
 
 // Finding is one thing found in a source.
 type Finding struct {
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// Path is the place in the document, such as "$.storage.files.0.path"; may be empty.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Line and Column count from 1; 0 is unknown. A column counts bytes.
-	Line, Column int
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 	// Message says what is wrong, in a sentence without a full stop.
-	Message string
+	Message string `json:"message"`
 	// Hint says what to do about it; may be empty.
-	Hint string
+	Hint string `json:"hint,omitempty"`
 }
 
 // String is the finding on one line, without severity and hint:
