@@ -34,6 +34,9 @@ type Explanation struct {
 	// Candidates are all configs of any type, first those that match, by their rank.
 	// Empty where the request was refused before.
 	Candidates []Candidate `json:"candidates"`
+	// Hidden is the number of candidates that are left out, since the reader may not read the configs of their
+	// namespaces (Reduce).
+	Hidden int `json:"hidden,omitempty"`
 	// Notices are the events that the request makes.
 	Notices []Notice `json:"notices,omitempty"`
 	// Error is the body of an answer without a config.

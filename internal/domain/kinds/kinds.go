@@ -86,7 +86,8 @@ var all = []*Kind{
 	describe[v1.BareMetalHost, v1.BareMetalHostList](Kind{
 		Resource: BareMetalHosts, ShortName: "bmh", Namespaced: true, InAll: true, InManifests: true, Boot: AllAnswers,
 		Restored: restoredHost, Rights: slices.Concat(rights(rbac.View, rbac.Reading, "", "/status"),
-			rights(rbac.Edit, rbac.Writing, "", "/status"), rights(rbac.Edit, rbac.Getting, "/credentials")),
+			rights(rbac.View, rbac.Getting, "/explain"), rights(rbac.Edit, rbac.Writing, "", "/status"),
+			rights(rbac.Edit, rbac.Getting, "/credentials")),
 	}, v1.ValidateBareMetalHost, nil),
 	describe[v1.Boot, v1.BootList](Kind{
 		Resource: Boots, Namespaced: true, Boot: AllAnswers, Restored: restoredHost,

@@ -42,7 +42,7 @@ func ExplanationText(e *explain.Explanation) string {
 		fmt.Fprintf(&b, "%-10s %s\n", line.Name+":", line.Text)
 	}
 	writeOrigins(&b, e.Winner)
-	writeCandidates(&b, e.Candidates)
+	writeCandidates(&b, e.Candidates, e.Hidden)
 	return b.String()
 }
 
@@ -222,8 +222,9 @@ func writeOrigins(b *strings.Builder, winner *explain.Winner) {
 	_ = t.Flush() // a Builder never fails
 }
 
-func writeCandidates(b *strings.Builder, candidates []explain.Candidate) {
-	if len(candidates) == 0 {
+// writeCandidates writes a table of the candidates, and the number of those that the reader may not see.
+func writeCandidates(b *strings.Builder, candidates []explain.Candidate, hidden int) {
+	if len(candidates)+hidden == 0 {
 		return
 	}
 	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
@@ -232,4 +233,7 @@ func writeCandidates(b *strings.Builder, candidates []explain.Candidate) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Config, c.Type, cmp.Or(c.Tier, "-"), c.Outcome, c.Reason)
 	}
 	_ = t.Flush()
+	if hidden > 0 {
+		fmt.Fprintf(b, "and %d in other namespaces\n", hidden)
+	}
 }

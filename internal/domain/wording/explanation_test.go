@@ -46,6 +46,7 @@ func TestExplanationText(t *testing.T) {
 
 func TestExplanationTextOfLayersAndImages(t *testing.T) {
 	got := ExplanationText(&explain.Explanation{
+		Hidden: 2,
 		Boot: &explain.Boot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
 			Skew: "host g10/a boots image g10/old"},
 		Winner: &explain.Winner{
@@ -60,7 +61,7 @@ func TestExplanationTextOfLayersAndImages(t *testing.T) {
 		"warning:   host g10/a boots image g10/old\n",
 		"layer:     base which has changed since\n", "layer:     side, its last good compilation\n",
 		"layer:     gone, which no longer exists\n",
-		"user a\uFFFD[2J\uFFFDb  base, top\n",
+		"user a\uFFFD[2J\uFFFDb  base, top\n", "OUTCOME  REASON\nand 2 in other namespaces\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -9,6 +9,7 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/explain"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
@@ -21,41 +22,60 @@ type Locator interface {
 	AddressesOf(mac netaddr.MAC) []netip.Addr
 }
 
-// Explain answers GET /api/v1/explain with a decision and its reasons, as JSON. The query is
+// Explainer explains decisions.
+type Explainer struct {
+	decider   *decide.Decider
+	resolver  Locator
+	ready     func() bool
+	overHTTPS bool
+}
+
+// Explain returns an Explainer. overHTTPS is true where configs are served over HTTPS alone.
+func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overHTTPS bool) *Explainer {
+	return &Explainer{decider, resolver, ready, overHTTPS}
+}
+
+// ServeHTTP answers GET /api/v1/explain with a decision and its reasons, as JSON. The query is
 // that of explain.ParseInquiry: the decision is the one for the machine itself, unless the
-// query has as=believed. overHTTPS is true where configs are served over HTTPS alone. The caller of this
-// handler authorizes the request.
-func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overHTTPS bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "explain is asked with GET", http.StatusMethodNotAllowed)
-			return
-		}
-		inquiry, failure := explain.ParseInquiry(r.URL.RawQuery)
-		if failure == nil && !ready() {
-			failure = unready
-		}
-		var answer *explain.Explanation
-		if failure == nil {
-			inquiry.At, inquiry.Sender, inquiry.Gone = time.Now(), resolver.Caller(r), r.Context().Done()
-			inquiry.Locate = func(addr netip.Addr) identity.Caller { return callerAt(resolver, addr) }
-			inquiry.AddressesOf = resolver.AddressesOf
-			answer, failure = explain.Inquire(decider, inquiry)
-		}
-		if failure != nil {
-			http.Error(w, failure.Sentence, failure.Kind.Status())
-			return
-		}
-		if overHTTPS {
-			answer.PlainHTTP = plainAnswer(answer)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		_ = enc.Encode(answer) // the client may have gone away
-	})
+// query has as=believed. The caller authorizes the request.
+func (e *Explainer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "explain is asked with GET", http.StatusMethodNotAllowed)
+		return
+	}
+	inquiry, failure := explain.ParseInquiry(r.URL.RawQuery)
+	var answer *explain.Explanation
+	if failure == nil {
+		answer, failure = e.Answer(r, inquiry)
+	}
+	if failure != nil {
+		http.Error(w, failure.Sentence, failure.Kind.Status())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(answer) // the client may have gone away
+}
+
+// Answer answers the inquiry of the sender of a request, whom the caller authorizes. It completes the inquiry.
+func (e *Explainer) Answer(r *http.Request, inquiry *explain.Inquiry) (*explain.Explanation, *fault.Error) {
+	if !e.ready() {
+		return nil, unready
+	}
+	inquiry.At, inquiry.Sender, inquiry.Gone = time.Now(), e.resolver.Caller(r), r.Context().Done()
+	inquiry.Locate = func(addr netip.Addr) identity.Caller { return callerAt(e.resolver, addr) }
+	inquiry.AddressesOf = e.resolver.AddressesOf
+	answer, failure := explain.Inquire(e.decider, inquiry)
+	if failure != nil {
+		return nil, failure
+	}
+	if e.overHTTPS {
+		answer.PlainHTTP = plainAnswer(answer)
+	}
+	return answer, nil
 }
 
 // plainAnswer says what the same request receives over plain HTTP where configs are served over HTTPS alone; "": the
