@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/wording"
+	"glowplug/internal/status"
 )
 
 // bootsCommand has the flags of boots.
@@ -152,7 +149,7 @@ func (b *bootsCommand) timelines(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return inNamespace(err, namespace)
 	}
-	all, err := timelinesOf(cmd.Context(), &b.clientOptions, namespace, boots)
+	all, err := status.Timelines(cmd.Context(), b.do, namespace, boots)
 	if err != nil {
 		return err
 	}
@@ -182,65 +179,12 @@ func (b *bootsCommand) noTimeline(ctx context.Context, namespace, host string) e
 	return fmt.Errorf("host %s/%s has no such boots in the last %s; --since looks back further", namespace, host, b.since)
 }
 
-// maxPeers bounds the boots that a boot is compared with.
-const maxPeers = 500
-
-// timelinesOf compares boots with others of their images.
-func timelinesOf(
-	ctx context.Context, o *clientOptions, namespace string, boots []v1.Boot,
-) (timelines []*wording.Timeline, err error) {
-	peers := map[string][]v1.Boot{}
-	for i := range boots {
-		boot, image := &boots[i], ""
-		if boot.Image != nil {
-			image = boot.Image.Name
-		}
-		if _, known := peers[image]; !known && image != "" {
-			list := &v1.BootList{}
-			query := url.Values{"fieldSelector": {"image=" + image}, "limit": {strconv.Itoa(maxPeers)}}
-			err := o.do(ctx, client.Request{Resource: "boots", Namespace: namespace, Query: query}, list)
-			if err != nil {
-				return nil, err
-			}
-			peers[image] = list.Items
-		}
-		timelines = append(timelines, wording.TimelineOf(boot, peers[image]))
-	}
-	return timelines, nil
-}
-
 // boots returns the boots of a namespace, "" for all, that a field selector selects and that began lately.
-func (b *bootsCommand) boots(ctx context.Context, namespace, selector string) (boots []v1.Boot, err error) {
-	newest := map[string]int64{}
-	query := url.Values{"limit": {strconv.Itoa(maxPeers)}, "fieldSelector": {selector}}
-	for {
-		list := &v1.BootList{}
-		err := b.do(ctx, client.Request{Resource: "boots", Namespace: namespace, Query: query}, list)
-		if err != nil {
-			return nil, err
-		}
-		isOver := len(list.Items) > 0
-		for i := range list.Items {
-			boot := &list.Items[i]
-			host := boot.Namespace + "/" + strings.TrimSuffix(boot.Name, strconv.FormatInt(boot.Number, 10))
-			isNewest := newest[host] <= boot.Number
-			newest[host] = max(newest[host], boot.Number)
-			isLate := boot.Begun != nil && boot.Begun.After(b.oldest)
-			// The newest boots of all hosts come first, the former ones after them.
-			isOver = isOver && !isLate && !isNewest
-			if isLate && b.isWanted(boot) {
-				boots = append(boots, *boot)
-			}
-		}
-		if list.Continue == "" || isOver {
-			slices.SortStableFunc(boots, func(a, b v1.Boot) int { return b.Begun.Compare(a.Begun.Time) })
-			return boots, nil
-		}
-		query.Set("continue", list.Continue)
+func (b *bootsCommand) boots(ctx context.Context, namespace, selector string) ([]v1.Boot, error) {
+	search := &status.BootSearch{Namespace: namespace, Selector: selector, Oldest: b.oldest}
+	if b.failed {
+		search.IsWanted = status.HasFailed
 	}
-}
-
-func (b *bootsCommand) isWanted(boot *v1.Boot) bool {
-	isFailed := boot.Outcome == v1.OutcomeFailed || boot.Outcome == v1.OutcomeAbandoned
-	return !b.failed || isFailed || boot.Outcome == v1.OutcomeProvisioned && boot.Reason != ""
+	boots, _, err := status.FindBoots(ctx, b.do, search)
+	return boots, err
 }

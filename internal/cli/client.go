@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"glowplug/internal/client"
-	"glowplug/internal/domain/explain"
 )
 
 // clientOptions are the flags that name the server.
@@ -115,9 +114,8 @@ func (o *clientOptions) findHost(ctx context.Context, name string) (namespace, h
 	if o.flagNamespace != "" {
 		return o.flagNamespace, name, nil
 	}
-	answer := &explain.Explanation{}
-	query := url.Values{"host": {name}, "namespace": {o.currentNamespace()}}
-	if err := o.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
+	answer, err := o.explained(ctx, url.Values{"host": {name}, "namespace": {o.currentNamespace()}})
+	if err != nil {
 		return "", "", err
 	}
 	namespace, host, _ = strings.Cut(answer.Host, "/")

@@ -110,11 +110,11 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 		query.Set("host", e.namespace+"/"+host)
 	}
 	query.Set("namespace", e.currentNamespace())
-	answer := &explain.Explanation{}
+	var answer *explain.Explanation
 	if len(e.manifests) > 0 {
 		answer, err = e.offline(cmd.ErrOrStderr(), query)
 	} else {
-		err = e.do(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
+		answer, err = e.explained(cmd.Context(), query)
 	}
 	if err != nil {
 		return hintOfFact(err, query.Get("host"))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"glowplug/internal/testkit"
 )
 
 const explainedRack = `
@@ -72,5 +74,52 @@ func TestExplainByName(t *testing.T) {
 	Main([]string{"__complete", "explain", "--kubeconfig", kubeconfig, ""}, strings.NewReader(""), &out, &bytes.Buffer{})
 	if want := "node-1\nrack-a/node-1\nrack-a/node-2\n:4\n"; out.String() != want {
 		t.Errorf("completion gives %q, want %q", out.String(), want)
+	}
+}
+
+// TestExplainInOneNamespace: who may not explain any machine is told of a host in his namespace, with the number of the
+// other configs; status says so, too.
+func TestExplainInOneNamespace(t *testing.T) {
+	dir := t.TempDir()
+	rack, kubeconfig := filepath.Join(dir, "rack.yaml"), filepath.Join(dir, "admin.kubeconfig")
+	const config = `
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: theirs, namespace: rack-b}
+spec: {type: ignition, format: butane, config: "variant: fcos\nversion: 1.5.0\n", selector: {default: true}}
+`
+	if err := os.WriteFile(rack, []byte(explainedRack+config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	runServer(t, "--data-dir", dir, "--manifests", rack)
+	run := func(kubeconfig string, args ...string) string {
+		var out bytes.Buffer
+		Main(append(args, "--kubeconfig", kubeconfig), strings.NewReader(""), &out, &out)
+		return out.String()
+	}
+	testkit.Until(t, "the manifests are applied", func() bool {
+		return strings.Contains(run(kubeconfig, "explain", "node-2"), "rack-b/theirs")
+	})
+	ann := filepath.Join(dir, "ann.kubeconfig")
+	token := run(kubeconfig, "token", "create", "ann", "--role", "view", "-n", "rack-a", "-o", "kubeconfig")
+	if err := os.WriteFile(ann, []byte(token[strings.Index(token, "apiVersion:"):]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"explain rack-a/node-1", "\nwinner:    rack-b/theirs wins by default"},
+		{"explain rack-a/node-1", "\nCONFIG  TYPE  TIER  OUTCOME  REASON\nand 1 in other namespaces\n"},
+		{"explain node-1 spec=3.2.0 -n rack-a --endpoint ignition", "\nand 1 in other namespaces\n"},
+		{"explain node-1", "\nand 1 in other namespaces\n"}, // in the namespace of the kubeconfig
+		{"status rack-a/node-1", "\ngets now:   rack-b/theirs by default"},
+		{"status node-1", "\ngets now:   rack-b/theirs by default"},
+		{"explain rack-b/node-1", `cannot get resource "baremetalhosts/explain"`},
+		{"explain rack-a/node-1 mac=52:54:00:00:00:01", `cannot list resource "explain"`},
+		{"explain mac=52:54:00:00:00:01", `cannot list resource "explain"`},
+		{"explain rack-a/none", `baremetalhosts "none" not found`},
+	} {
+		if got := run(ann, strings.Fields(c.args)...); !strings.Contains(got, c.want) {
+			t.Errorf("%s: no %q in\n%s", c.args, c.want, got)
+		}
 	}
 }

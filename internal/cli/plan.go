@@ -19,7 +19,6 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
-	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/plan"
 )
 
@@ -270,9 +269,8 @@ func (p *planCommand) hardware(ctx context.Context) (*disk.Facts, error) {
 
 // received returns the config that a host receives.
 func (p *planCommand) received(ctx context.Context, host string) (namespace, name string, err error) {
-	answer := &explain.Explanation{}
-	query := url.Values{"host": {host}, "endpoint": {decide.Ignition}}
-	if err := p.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
+	answer, err := p.explained(ctx, url.Values{"host": {host}, "endpoint": {decide.Ignition}})
+	if err != nil {
 		return "", "", err
 	}
 	if answer.Winner == nil {

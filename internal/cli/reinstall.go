@@ -15,7 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
-	"glowplug/internal/domain/wording"
+	"glowplug/internal/status"
 )
 
 // reinstallCommand has the flags of reinstall.
@@ -65,14 +65,11 @@ func (r *reinstallCommand) run(cmd *cobra.Command, args []string) error {
 			namespace, name)
 	}
 	if !r.yes {
-		status := wording.StatusOf(host)
-		if err := r.explain(ctx, status); err != nil {
+		found, _, err := status.Gets(ctx, r.do, host)
+		if err != nil {
 			return err
 		}
-		if err := r.plan(ctx, host, status); err != nil {
-			return err
-		}
-		fmt.Fprint(cmd.ErrOrStderr(), status.Text(time.Now()))
+		fmt.Fprint(cmd.ErrOrStderr(), found.Text(time.Now()))
 		what := "its script"
 		if host.Spec.Image != "" {
 			what = "image " + host.Spec.Image

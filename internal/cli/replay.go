@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -15,9 +12,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
-	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/model"
-	"glowplug/internal/domain/wording"
+	"glowplug/internal/status"
 )
 
 func newReplayCommand() *cobra.Command {
@@ -42,16 +38,16 @@ verb get on ignitionconfigs/rendered in its namespace, besides that on boots/ren
 			if err != nil {
 				return err
 			}
-			part := "config"
+			part := status.PartConfig
 			if script {
-				part = "script"
+				part = status.PartScript
 			}
-			body, err := replayed(cmd.Context(), &options, namespace, name, part)
+			body, err := status.Replay(cmd.Context(), options.do, namespace, name, part)
 			if err != nil {
 				return err
 			}
-			if isMarked(body) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: marks stand for what is secret; the machine received the values")
+			if status.IsMarked(body) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: "+status.Marked)
 			}
 			_, err = cmd.OutOrStdout().Write(body)
 			return err
@@ -88,25 +84,6 @@ func checkBootName(arg string) error {
 		"glowplug boots HOST lists the boots of a host")
 }
 
-// replayed returns what a machine was given: its config or its script.
-func replayed(ctx context.Context, o *clientOptions, namespace, name, part string) (body []byte, err error) {
-	err = o.do(ctx, client.Request{
-		Resource: "boots", Namespace: namespace, Name: name, Subresource: "rendered", Query: url.Values{"part": {part}},
-	}, &body)
-	return body, err
-}
-
-// isMarked reports whether a config or a script has marks in place of its secrets. In a data URL or in JSON
-// the first character of a mark may be written in another way.
-func isMarked(body []byte) bool {
-	for _, mark := range []string{"<token>", "<chap ", "<secret:", `\u003csecret:`, "%3Csecret%3A", "%3Csecret:"} {
-		if bytes.Contains(body, []byte(mark)) {
-			return true
-		}
-	}
-	return false
-}
-
 // boots compares two boots.
 func (d *diffCommand) boots(cmd *cobra.Command, args []string) error {
 	switch {
@@ -134,11 +111,10 @@ func (d *diffCommand) boots(cmd *cobra.Command, args []string) error {
 			return inNamespace(err, request.Namespace)
 		}
 	}
-	difference := wording.DifferenceOf(&boots[0], &boots[1])
-	if err := d.contents(cmd.Context(), &boots, difference); err != nil {
+	difference, err := status.Compare(cmd.Context(), d.do, &boots[0], &boots[1])
+	if err != nil {
 		return err
 	}
-	var err error
 	if d.output != outputText {
 		err = writeOutput(cmd.OutOrStdout(), d.output, difference)
 	} else {
@@ -148,26 +124,4 @@ func (d *diffCommand) boots(cmd *cobra.Command, args []string) error {
 		return exitError(exitChanges)
 	}
 	return err
-}
-
-// contents compares the configs of two boots, as far as they are kept and the user may read them.
-func (d *diffCommand) contents(ctx context.Context, boots *[2]v1.Boot, into *wording.BootDifference) error {
-	was, is := boots[0].Config, boots[1].Config
-	if was == nil || is == nil || was.Hash == is.Hash {
-		return nil
-	}
-	var bodies [2][]byte
-	for i := range boots {
-		body, err := replayed(ctx, &d.clientOptions, boots[i].Namespace, boots[i].Name, "config")
-		if code := client.Code(err); code == http.StatusNotFound || code == http.StatusForbidden {
-			into.Note = err.Error()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		bodies[i] = body
-	}
-	into.Content = impact.DifferenceOf(bodies[0], bodies[1])
-	return nil
 }

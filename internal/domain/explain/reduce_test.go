@@ -97,7 +97,8 @@ func TestReducedExplanationNamesNothingOfOthers(t *testing.T) {
 	if len(unique) > 0 {
 		t.Errorf("these name an object of another namespace: %q", unique)
 	}
-	if w := e.Winner; e.Hidden != 2 || len(e.Candidates) != 2 || len(e.Notices) != 1 || w.Layers != nil || w.Origins != nil {
+	if w := e.Winner; e.Hidden != 2 || len(e.Candidates) != 2 || len(e.Notices) != 1 || w.Layers != nil ||
+		w.Origins != nil {
 		t.Errorf("%+v %+v", e, e.Winner)
 	}
 	const text = "that one in another namespace, (one in another namespace) and /iso/one in another namespace/x, not g12/open " +

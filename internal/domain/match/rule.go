@@ -194,5 +194,8 @@ const (
 
 var tierNames = [...]string{"none", "role", "mac", "ip", "hostname", "labels", "image", "default"}
 
+// Tiers returns all tiers but None, in the order of precedence.
+func Tiers() []Tier { return []Tier{Role, MAC, IP, Hostname, Labels, Image, Default} }
+
 // String is the tier's name as X-Glowplug-Match gives it.
 func (t Tier) String() string { return tierNames[t] }

@@ -118,6 +118,9 @@ func (k *Kind[T]) Decode(object Stored, in *Interner) (*T, error) { return k.dec
 // Get returns the object of a name, or nil.
 func (k *Kind[T]) Get(v View, ref Ref) *T { return k.table(v.state).get(ref) }
 
+// All returns all objects, in no order.
+func (k *Kind[T]) All(v View) iter.Seq[*T] { return k.table(v.state).all() }
+
 // Count returns the number of objects.
 func (k *Kind[T]) Count(v View) int { return k.table(v.state).len() }
 

@@ -127,10 +127,15 @@ func (d *BootDifference) Text() string {
 	for line := range strings.Lines(d.Content) {
 		b.WriteString(printable(strings.TrimSuffix(line, "\n")) + "\n")
 	}
-	if d.Note != "" {
-		fmt.Fprintf(&b, "\nthe configs are not compared: %s\n", printable(d.Note))
+	if note := d.NotCompared(); note != "" {
+		fmt.Fprintf(&b, "\n%s\n", note)
 	}
 	return b.String()
+}
+
+// NotCompared says why the bytes of the configs are not compared; "": they are, or need not be.
+func (d *BootDifference) NotCompared() string {
+	return prefixed("the configs are not compared: ", printable(d.Note))
 }
 
 // orNone writes a fact in a table.

@@ -204,3 +204,15 @@ func (t *Timeline) Row(now time.Time) string {
 	}
 	return strings.Join([]string{b.Name, b.Outcome, image, config, begun, took, printable(b.Reason)}, "\t")
 }
+
+// Waiting says for which step a machine waits, and what its peers took.
+func Waiting(t *Timeline, step string, waited time.Duration) string {
+	text := fmt.Sprintf("The machine has waited for the step %s for %s.", step, shortly(seconds(waited)))
+	for _, s := range t.Steps {
+		if s.Name == step && s.Median != nil {
+			text += fmt.Sprintf(" Its %s (image %s) took %s (median).", Count(t.Peers, "peer", "peers"), t.Boot.Image.Name,
+				shortly(s.Median))
+		}
+	}
+	return text
+}
