@@ -160,6 +160,24 @@ func (c *Credentials) current() *tls.Certificate {
 	return c.serving.Load()
 }
 
+// Validity is until when a certificate is valid.
+type Validity struct {
+	Name string
+	Ends time.Time
+	// IsRenewed is true where this server renews it by itself.
+	IsRenewed bool
+}
+
+// Certificates returns until when the certificates are valid: the operator's, where there is one, the server's own and
+// the CA's.
+func (c *Credentials) Certificates() (all []Validity) {
+	if c.provided != nil {
+		all = append(all, Validity{Name: "certificate of --tls-cert-file", Ends: c.provided.pair.Load().Leaf.NotAfter})
+	}
+	return append(all, Validity{"own certificate", c.serving.Load().Leaf.NotAfter, true},
+		Validity{"certificate of the CA", c.authority.Load().Leaf.NotAfter, true})
+}
+
 // fit reports whether the certificates of the server and of the CA are fit for use.
 func (c *Credentials) fit() bool {
 	now := c.opts.Now()

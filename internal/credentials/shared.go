@@ -121,6 +121,9 @@ func (c *Credentials) TokenKey() ([]byte, error) { return c.keyFor("glowplug tok
 // BootKey returns the key of the tokens of boots. All servers with the CA have it.
 func (c *Credentials) BootKey() ([]byte, error) { return c.keyFor("glowplug boots") }
 
+// ConsoleKey returns the key of the sessions of the console. All servers with the CA have it.
+func (c *Credentials) ConsoleKey() ([]byte, error) { return c.keyFor("glowplug console") }
+
 // keyFor returns the key for a purpose, which is derived from the key of the CA.
 func (c *Credentials) keyFor(purpose string) ([]byte, error) {
 	secret, err := x509.MarshalPKCS8PrivateKey(c.authority.Load().PrivateKey)

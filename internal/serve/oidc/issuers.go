@@ -46,6 +46,7 @@ type issuer struct {
 	fetcher *fetcher
 	began   time.Time
 	end     context.CancelFunc
+	login   logins
 
 	// told is when the log had the last line about a problem, and down is true until it had one
 	// about its end. Only Report uses both.

@@ -53,6 +53,7 @@ func (f follower) take(item kvstore.Item, loading bool) {
 	}
 	if !loading && !model.IsStranger(theirs.Host) {
 		f.tracker.due.Publish(Due{Host: theirs.Host, Pause: otherGrace})
+		f.tracker.opts.Changed(theirs.Host)
 	}
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	Stored func(model.Ref) *v1.Boot
 	// Exclusive says that no other process stores boots.
 	Exclusive bool
+	// Changed is called for each host whose boot has changed, and must not wait; nil: nobody has to know.
+	Changed func(host model.Ref)
 	// Metrics counts the writes; nil: they are not counted.
 	Metrics *Metrics
 	// Logger takes failures; nil discards them.
@@ -107,6 +109,9 @@ type Tracker struct {
 // New returns a Tracker, which stores nothing before Run.
 func New(opts Options) *Tracker {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	if opts.Changed == nil {
+		opts.Changed = func(model.Ref) {}
+	}
 	if opts.Stored == nil {
 		opts.Stored = func(model.Ref) *v1.Boot { return nil }
 	}

@@ -66,6 +66,7 @@ func (t *Tracker) changedLocked(m *machine, decisive bool) {
 		m.decisive, m.decided = true, m.changes
 	}
 	t.enqueueLocked(m)
+	t.opts.Changed(m.Host)
 }
 
 // unstored reports whether the bucket lacks a change.

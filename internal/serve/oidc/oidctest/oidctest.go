@@ -6,11 +6,13 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,20 +41,44 @@ type Issuer struct {
 	ec   *ecdsa.PrivateKey
 	keys string // the URL of the keys
 	name string // the issuer in the discovery document
+
+	login login
 }
 
 // New starts an issuer for the time of the test.
 func New(t *testing.T) *Issuer {
 	t.Helper()
 	i := &Issuer{}
+	server := i.start(t, nil)
+	i.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	return i
+}
+
+// NewAt is New at a name of this machine, with a certificate of a CA for it.
+func NewAt(t *testing.T, name string, certificate tls.Certificate, ca string) *Issuer {
+	t.Helper()
+	i := &Issuer{CA: ca}
+	i.start(t, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(i.URL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.URL = "https://" + net.JoinHostPort(name, port)
+	i.Say(i.URL, i.URL+"/keys")
+	return i
+}
+
+func (i *Issuer) start(t *testing.T, config *tls.Config) *httptest.Server {
+	t.Helper()
 	i.Rotate(t)
 	server := httptest.NewUnstartedServer(i)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust the certificate
+	server.TLS = config
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	i.URL, i.name, i.keys = server.URL, server.URL, server.URL+"/keys"
-	i.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	return i
+	i.URL = server.URL
+	i.Say(i.URL, i.URL+"/keys")
+	return server
 }
 
 // Rotate replaces the keys.
@@ -78,7 +104,7 @@ func (i *Issuer) Say(name, keys string) {
 	i.name, i.keys = name, keys
 }
 
-// ServeHTTP answers with the discovery document or the keys.
+// ServeHTTP answers with the discovery document, the keys, or as an endpoint of the code flow.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i.Down.Load() {
 		http.Error(w, "down", http.StatusServiceUnavailable)
@@ -89,13 +115,19 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.name, "jwks_uri": i.keys})
+		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": i.name, "jwks_uri": i.keys,
+			"authorization_endpoint": i.URL + authorizePath, "token_endpoint": i.URL + tokenPath,
+			"scopes_supported": []string{"openid", "groups"}})
 	case "/keys":
 		i.Fetches.Add(1)
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 			{Key: i.rsa.Public(), KeyID: "rsa", Algorithm: "RS256", Use: "sig"},
 			{Key: i.ec.Public(), KeyID: "ec", Algorithm: "ES256", Use: "sig"},
 		}})
+	case authorizePath:
+		i.authorize(w, r)
+	case tokenPath:
+		i.exchange(w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -129,27 +161,31 @@ func (i *Issuer) StrangersToken(t *testing.T, keyID string) string {
 
 func (i *Issuer) sign(t *testing.T, algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
 	t.Helper()
+	token, err := i.signed(algorithm, key, claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func (i *Issuer) signed(algorithm jose.SignatureAlgorithm, key any, claims map[string]any) (string, error) {
 	all := map[string]any{
 		"iss": i.URL, "aud": Audience, "sub": "ann", "exp": time.Now().Add(time.Hour).Unix(), "groups": []string{"ops"},
 	}
 	maps.Copy(all, claims)
 	payload, err := json.Marshal(all)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	signature, err := signer.Sign(payload)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	token, err := signature.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return signature.CompactSerialize()
 }
 
 // Entry returns an entry of the list jwt of an AuthenticationConfiguration. Users and groups have the prefix
