@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/report"
 )
 
 // change is an object in place of another one: old is nil for a new object, and now for one that
@@ -38,6 +39,11 @@ type attempt struct {
 	isBlind bool
 	// collected is true for a dry run whose change is collected: nothing follows it.
 	collected bool
+	// checks is true for a config that is compiled and never stored: found has its findings, failure why these are not
+	// known.
+	checks  bool
+	found   report.Report
+	failure error
 }
 
 type attemptKey struct{}

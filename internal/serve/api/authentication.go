@@ -91,7 +91,7 @@ func (s *Server) openGuard() (follow []func(), err error) {
 		if err != nil {
 			return nil, fmt.Errorf("--authentication-config: %w", err)
 		}
-		tokens = append(tokens, issuers)
+		s.issuers, tokens = issuers, append(tokens, issuers)
 		follow = append(follow, func() { issuers.Run(s.ctx, s.RecheckCallers) }, func() { issuers.Report(s.ctx) })
 	}
 	s.guard = newGuard(s.opts.IsAdminToken, s.opts.ClientCAs, tokens...)
@@ -100,6 +100,9 @@ func (s *Server) openGuard() (follow []func(), err error) {
 	}
 	return follow, nil
 }
+
+// Issuers returns the OpenID Connect issuers whose tokens are taken; nil: there are none.
+func (s *Server) Issuers() *oidc.Issuers { return s.issuers }
 
 func adminToken(isAdminToken func(string) bool) authenticator.TokenFunc {
 	return func(_ context.Context, token string) (*authenticator.Response, bool, error) {
@@ -117,6 +120,9 @@ func adminToken(isAdminToken func(string) bool) authenticator.TokenFunc {
 func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if isInternal(r.Context()) {
 		return privileged(internalUser), true, nil
+	}
+	if a := actorOf(r.Context()); a != nil {
+		return &authenticator.Response{User: a.who}, true, nil
 	}
 	listener := listenerOf(r)
 	if listener.Admin {
@@ -178,13 +184,18 @@ func (s *Server) withEnd(h http.Handler, longRunning request.LongRunningRequestC
 			defer stop()
 			r = r.WithContext(ctx)
 			if bringsCredential(r) {
-				asked := r.Clone(ctx)
-				s.lasting.Store(asked, end)
-				defer s.lasting.Delete(asked)
+				defer s.Lasting(r.Clone(ctx), end)()
 			}
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// Lasting has a request with a credential ended by end when the credential is not valid any more, until forget is
+// called.
+func (s *Server) Lasting(r *http.Request, end context.CancelFunc) (forget func()) {
+	s.lasting.Store(r, end)
+	return func() { s.lasting.Delete(r) }
 }
 
 // RecheckCallers ends the watches and uploads whose credential is not valid any more.

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	endpointfilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -38,6 +37,7 @@ func (s *Server) chain() http.Handler {
 	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, s.authorizer, jsonAndYAML),
 		api.info), isImpact)
 	h = withOther(h, rewriter(s.opts.Rewrite), isRewrite)
+	h = withOther(h, s.compiles, isCompile)
 	h = withReadOnly(h)
 	h = withBoundedEntries(h, MaxBodyBytes)
 	h = withProtobufBodies(h, MaxBodyBytes)
@@ -45,7 +45,7 @@ func (s *Server) chain() http.Handler {
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, isLong)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
-	h = endpointfilters.WithAuthorization(h, resultAuthorizer(s.authorizer), jsonAndYAML)
+	h = endpointfilters.WithAuthorization(h, compileAuthorizer(resultAuthorizer(s.authorizer)), jsonAndYAML)
 	h = traceUser(h, func(t *traceData, user string) {
 		if user != t.user {
 			t.as = user
@@ -178,10 +178,7 @@ func (s *Server) Authorized(h http.Handler) http.Handler {
 			refused.ServeHTTP(w, r)
 			return
 		}
-		decision, _, err := s.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{
-			User: who, Verb: "get", Path: r.URL.Path,
-		})
-		if err != nil || decision != authorizer.DecisionAllow {
+		if !s.MayGet(r.Context(), who, r.URL.Path) {
 			forbidden.ServeHTTP(w, r)
 			return
 		}

@@ -24,6 +24,9 @@ type ConfigStatus interface {
 	Admit(ctx context.Context, config, old *v1.IgnitionConfig, strict bool) (report.Report, error)
 	// Admitted is called after a config was stored that Admit has updated.
 	Admitted(config, old *v1.IgnitionConfig)
+	// Check does what Admit does with a valid new config that is not to be stored, and returns all findings. It
+	// returns when nothing is at work for it any more, which may be a while after the end of ctx.
+	Check(ctx context.Context, config *v1.IgnitionConfig) (report.Report, error)
 }
 
 // noConfigStatus leaves the status of configs as it is.
@@ -33,6 +36,9 @@ func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig, _ bool) 
 	return nil, nil
 }
 func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig) {}
+func (noConfigStatus) Check(context.Context, *v1.IgnitionConfig) (report.Report, error) {
+	return nil, nil
+}
 
 // configWarnings returns the warnings of the answer to a write of a config that replaces old, nil
 // for a new one. Nothing happens after the answer to a dry run.

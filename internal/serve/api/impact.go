@@ -98,7 +98,7 @@ const wantedBody = `{"apply": [objects], "delete": [objects]}`
 // handler answers POST /api/v1/impact: what a set of changes does to the hosts. The objects are
 // applied as a dry run through api, with the rights of the caller. With ?show=true the answer has
 // the differences of the bytes, and with ?fieldManager=NAME the objects are applied as by that
-// manager.
+// manager. With ?replace=true they replace those that are stored, and a field that they lack is removed.
 func (p *impacts) handler(api http.Handler, resolver request.RequestInfoResolver) http.Handler {
 	if p.opts.Decider == nil || p.opts.Inventory == nil {
 		return nil

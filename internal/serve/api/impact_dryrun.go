@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -35,10 +36,15 @@ type dryRunner struct {
 
 // collect returns the changes of a change set.
 func (d *dryRunner) collect(ctx context.Context, body *changeRequest) (all []change, err error) {
-	query := url.Values{"force": {"true"}, "fieldValidation": {"Strict"}}
-	query.Set("fieldManager", cmp.Or(d.sender.URL.Query().Get("fieldManager"), applyManager))
+	asked := d.sender.URL.Query()
+	method, query := http.MethodPatch, url.Values{"force": {"true"}, "fieldValidation": {"Strict"}}
+	if asked.Get("replace") == "true" {
+		method = http.MethodPut
+		query.Del("force")
+	}
+	query.Set("fieldManager", cmp.Or(asked.Get("fieldManager"), applyManager))
 	for i, text := range body.Apply {
-		c, err := d.run(ctx, http.MethodPatch, text, query)
+		c, err := d.run(ctx, method, text, query)
 		if err != nil {
 			return nil, placed(err, fmt.Sprintf("apply[%d]", i))
 		}
@@ -68,7 +74,7 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 	a := &attempt{dryRun: true, collected: true}
 	ctx = context.WithValue(audit.WithAuditContext(unaudited{ctx}), attemptKey{}, a)
 	var body []byte
-	if method == http.MethodPatch {
+	if method != http.MethodDelete {
 		body = text
 	}
 	r, err := http.NewRequestWithContext(ctx, method, where+"?"+query.Encode(), bytes.NewReader(body))
@@ -76,8 +82,11 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 		return change{}, apierrors.NewBadRequest(err.Error())
 	}
 	r.Header.Set("Accept", "application/json")
-	if body != nil {
+	switch method {
+	case http.MethodPatch:
 		r.Header.Set("Content-Type", string(types.ApplyYAMLPatchType))
+	case http.MethodPut:
+		r.Header.Set("Content-Type", runtime.ContentTypeJSON)
 	}
 	r.RemoteAddr, r.Host, r.RequestURI = d.sender.RemoteAddr, d.sender.Host, r.URL.RequestURI()
 	info, err := d.resolver.NewRequestInfo(r)

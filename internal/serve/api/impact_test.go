@@ -396,6 +396,29 @@ func TestImpactOfAFieldManager(t *testing.T) {
 	}
 }
 
+// TestImpactOfAReplacement: what an object lacks is removed, whoever set it.
+func TestImpactOfAReplacement(t *testing.T) {
+	a := startPredicting(t)
+	const lacking = `{"apply":[{"apiVersion":"v1","kind":"IgnitionConfig","metadata":{"name":"c","namespace":"g10"},"spec":{` +
+		`"type":"ignition","format":"ignition","config":"{\"ignition\":{\"version\":\"3.4.0\"}}"}}]}`
+	for query, want := range map[string]int{"?replace=true": 1, "?replace=true&fieldManager=other": 1, "": 0} {
+		report := &impact.Report{}
+		if err := json.Unmarshal(a.must(http.StatusOK, "POST", impactPath+query, lacking).body, report); err != nil {
+			t.Fatal(err)
+		}
+		if report.Counts[impact.Unmatched] != want {
+			t.Errorf("%q: %v, want %d hosts without a config", query, report.Counts, want)
+		}
+	}
+	if got := a.stored("c"); got.Generation != 1 {
+		t.Errorf("the config has generation %d", got.Generation)
+	}
+	missing := strings.ReplaceAll(lacking, `"name":"c"`, `"name":"none"`)
+	if got := a.do("POST", impactPath+"?replace=true", missing); got.code != http.StatusNotFound {
+		t.Errorf("what is not there is replaced: %d %s", got.code, got.body)
+	}
+}
+
 func TestImpactOfBadInput(t *testing.T) {
 	a := startPredicting(t)
 	many := strings.Repeat(`{"kind":"IgnitionConfig","metadata":{"name":"c"}},`, maxChanges)

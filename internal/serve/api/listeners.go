@@ -58,9 +58,14 @@ func notForItself(r *http.Request) string {
 	default:
 		return "a page of another site in a browser caused it"
 	}
-	for name := range r.Header {
+	for name, values := range r.Header {
 		switch name {
-		case "Forwarded", "Via", "Origin", "X-Real-Ip":
+		case "Origin":
+			if isOfConsole(r) && len(values) == 1 && values[0] == "http://"+r.Host {
+				continue
+			}
+			return "it has the header Origin, and is not from the console of this listener"
+		case "Forwarded", "Via", "X-Real-Ip":
 			return "it has the header " + name
 		}
 		if strings.HasPrefix(name, "X-Forwarded-") {
@@ -69,6 +74,9 @@ func notForItself(r *http.Request) string {
 	}
 	return ""
 }
+
+// isOfConsole reports whether a request is for a page of the console, of which browsers send the Origin.
+func isOfConsole(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/console/") }
 
 // refusal returns why a request through the admin listener is refused, and "" for a
 // request of an admin.

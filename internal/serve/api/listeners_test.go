@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -23,13 +24,14 @@ import (
 // caller is a request as a listener would see it.
 type caller struct {
 	peer, local, host string
-	proto             int // minor version of HTTP/1
+	path              string // "": one of the API
+	proto             int    // minor version of HTTP/1
 	header            http.Header
 	tls               *tls.ConnectionState
 }
 
 func (c caller) request(listener *Listener) *http.Request {
-	r := httptest.NewRequest("GET", "/api/v1", nil)
+	r := httptest.NewRequest("GET", cmp.Or(c.path, "/api/v1"), nil)
 	r.RemoteAddr, r.Host, r.ProtoMinor, r.TLS = c.peer, c.host, c.proto, c.tls
 	if c.header != nil {
 		r.Header = c.header
@@ -167,6 +169,50 @@ func TestListenersOfTheAPI(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOwnOriginAtTheAdminListener: browsers send an Origin with each write, so its own is taken at the paths of the
+// console, and nowhere else: a page of another port of this machine has no rights.
+func TestOwnOriginAtTheAdminListener(t *testing.T) {
+	admin := &Listener{Admin: true, Admitted: true}
+	guard := newGuard(nil, nil)
+	const host = "127.0.0.1:8081"
+	for _, c := range []struct {
+		path, host string
+		origins    []string
+		taken      bool
+	}{
+		{"/console/", host, []string{"http://" + host}, true},
+		{"/console/unknown/x/delete", host, []string{"http://" + host}, true},
+		{"/console/", "localhost:8081", []string{"http://localhost:8081"}, true},
+		{"/console/", "[::1]:8081", []string{"http://[::1]:8081"}, true},
+		{"/api/v1", host, []string{"http://" + host}, false},
+		{"/console", host, []string{"http://" + host}, false},
+		{"/consoles/", host, []string{"http://" + host}, false},
+		{"/api/v1/console/", host, []string{"http://" + host}, false},
+		{"/api/v1/ignition", host, []string{"http://" + host}, false},
+		{"/console/", host, []string{"http://127.0.0.1:3000"}, false},
+		{"/console/", host, []string{"http://127.0.0.1"}, false},
+		{"/console/", host, []string{"http://localhost:8081"}, false},
+		{"/console/", host, []string{"https://" + host}, false},
+		{"/console/", host, []string{"null"}, false},
+		{"/console/", host, []string{""}, false},
+		{"/console/", host, []string{"http://" + host, "http://evil.example"}, false},
+		{"/console/", host, []string{"http://" + host + ".evil.example"}, false},
+		{"/console/", "evil.example:8081", []string{"http://evil.example:8081"}, false}, // by DNS rebinding
+	} {
+		for _, site := range []string{"", "same-origin", "same-site", "cross-site"} {
+			who := caller{peer: "127.0.0.1:4000", local: host, host: c.host, path: c.path, proto: 1,
+				header: http.Header{"Origin": c.origins}}
+			if site != "" {
+				who.header.Set("Sec-Fetch-Site", site)
+			}
+			_, ok, err := guard.AuthenticateRequest(who.request(admin))
+			if want := c.taken && (site == "" || site == "same-origin"); err != nil || ok != want {
+				t.Errorf("%s of %s with Origin %q from %q: %v %v", c.path, c.host, c.origins, site, ok, err)
+			}
+		}
 	}
 }
 

@@ -32,10 +32,13 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/budget"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/explain"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/logs"
+	"glowplug/internal/serve/oidc"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
@@ -88,8 +91,10 @@ type Options struct {
 	Asked       func() uint64
 	// Secrets are the Secrets for predictions; nil: they have placeholders for all values.
 	Secrets *secrets.Secrets
-	// Explain serves /api/v1/explain to authenticated callers.
-	Explain http.Handler
+	// Explain serves /api/v1/explain to authenticated callers, and ExplainHost answers an inquiry about a host, which it
+	// completes with what it knows of the network; nil: no host is explained.
+	Explain     http.Handler
+	ExplainHost func(r *http.Request, inquiry *explain.Inquiry) (*explain.Explanation, *fault.Error)
 	// Rewrite writes objects again that are not encrypted as new ones are, for a second or so, and returns how
 	// many it has written and how many are left.
 	Rewrite func(context.Context) (written, left int, err error)
@@ -103,6 +108,9 @@ type Options struct {
 	// Policy has the roles and bindings of users.
 	Policy Policy
 
+	// Wrote is called after each write of a user that was made, of an object of the core group and none of its
+	// subresources; nil: nobody has to know.
+	Wrote func(user, verb, resource string, object model.Ref)
 	// NamespaceDeleted is called when a namespace is gone; nil: nobody has to know.
 	NamespaceDeleted func(namespace string)
 	// IsAdminToken reports whether a bearer token is the admin's.
@@ -157,6 +165,8 @@ type Server struct {
 	uses       *tokenUses
 	hasRoles   atomic.Bool
 	impacts    *impacts
+	compiles   *compiles
+	issuers    *oidc.Issuers // nil without --authentication-config
 	// lasting are the requests that may last for hours, watches and uploads, each with the
 	// function that ends it.
 	lasting sync.Map
@@ -179,7 +189,9 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts:       opts,
 		authorizer: newAuthorizer(opts.Policy),
-		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
+		traces: &traces{
+			resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger, wrote: opts.Wrote,
+		},
 	}
 	s.uses = &tokenUses{
 		tokens: opts.Tokens, store: opts.Stores[kinds.Tokens], resolver: opts.Resolver, logger: opts.Logger,
@@ -192,7 +204,7 @@ func New(opts Options) (*Server, error) {
 		s.stop()
 		return nil, err
 	}
-	s.impacts = newImpacts(&s.opts)
+	s.impacts, s.compiles = newImpacts(&s.opts), newCompiles(&s.opts)
 	namespaces := &namespaces{stores: opts.Stores, inventory: opts.Inventory}
 	s.kube = newKubeEndpoints(s.authorizer)
 	if err := s.installKinds(namespaces); err != nil {
@@ -218,6 +230,9 @@ func (o Options) withDefaults() Options {
 	if o.Resolver == nil {
 		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
 	}
+	if o.Wrote == nil {
+		o.Wrote = func(string, string, string, model.Ref) {}
+	}
 	if o.Tokens == nil {
 		o.Tokens = tokens.New(tokens.Options{})
 	}
@@ -238,6 +253,9 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)), s.opts.rights)
 	hosts := install(into, hostKind(&s.opts))
 	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered: rendered, hosts: hosts.Store}
+	if s.opts.ExplainHost != nil {
+		into.storage[kinds.BareMetalHosts+"/"+subresourceExplain] = &explainREST{hosts: hosts.Store, opts: &s.opts}
+	}
 	install(into, releaseKind())
 	install(into, configMapKind())
 	install(into, secretKind(s.opts.rights))
@@ -321,6 +339,27 @@ func (s *Server) Believe(r *http.Request) bool {
 		User: who, Verb: "impersonate", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
 		Resource: kinds.BareMetalHosts, ResourceRequest: true,
 	})
+	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// MayList reports whether a user may list and watch a resource of the core group in a namespace; "": in all, or of the
+// whole cluster.
+func (s *Server) MayList(ctx context.Context, who user.Info, resource, namespace string) bool {
+	for _, verb := range []string{"list", "watch"} {
+		decision, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: who, Verb: verb, Namespace: namespace, APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
+			Resource: resource, ResourceRequest: true,
+		})
+		if err != nil || decision != authorizer.DecisionAllow {
+			return false
+		}
+	}
+	return true
+}
+
+// MayGet reports whether a user may read a path that is no resource, as /metrics.
+func (s *Server) MayGet(ctx context.Context, who user.Info, path string) bool {
+	decision, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{User: who, Verb: "get", Path: path})
 	return err == nil && decision == authorizer.DecisionAllow
 }
 

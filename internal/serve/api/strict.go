@@ -13,6 +13,10 @@ import (
 // config is refused.
 func admitConfig(opts *Options) func(ctx context.Context, config, old *v1.IgnitionConfig) field.ErrorList {
 	return func(ctx context.Context, config, old *v1.IgnitionConfig) field.ErrorList {
+		if a := attemptOf(ctx); a != nil && a.checks {
+			a.found, a.failure = opts.ConfigStatus.Check(ctx, config)
+			return nil
+		}
 		strict := rejectsBroken(opts, config)
 		found, err := opts.ConfigStatus.Admit(ctx, config, old, strict || isCollected(ctx))
 		if !strict {

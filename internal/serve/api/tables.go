@@ -87,13 +87,14 @@ func configTable(status HostStatus) *table[*v1.IgnitionConfig] {
 		text("Hash", "The beginning of the hash of what machines are served."),
 		text("Hosts", "The hosts that it is for. Of a template: those that it is rendered for, of all of them."),
 		text("Age", "Time since the config was created."),
+		wide(text("Served-As", "The Ignition spec versions that it can be served in.")),
 		wide(text("Match", "Which machines it is for.")),
 		wide(text("Message", "The reason of the phase Error, or the first warning about the newest source.")),
 	},
 		row: func(c *v1.IgnitionConfig, now time.Time) []any {
 			return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, report.Size(c.Status.CompiledSize),
 				compile.ShortHash(c.Status.ConfigHash), hostCount(c, status), age(&c.CreationTimestamp, now),
-				matchSummary(&c.Spec.Selector), messageOf(&c.Status)}
+				servedAs(&c.Status), matchSummary(&c.Spec.Selector), messageOf(&c.Status)}
 		}}
 }
 
@@ -309,6 +310,17 @@ func messageOf(s *v1.IgnitionConfigStatus) string {
 		message += fmt.Sprintf(" (and %d more)", more)
 	}
 	return message
+}
+
+// servedAs returns the Ignition spec versions to which a config can be converted.
+func servedAs(s *v1.IgnitionConfigStatus) string {
+	var versions []string
+	for _, group := range s.Servable {
+		if len(group.BlockedBy) == 0 {
+			versions = append(versions, group.Versions)
+		}
+	}
+	return strings.Join(versions, ",")
 }
 
 // matchSummary returns in a few words which machines a selector selects.

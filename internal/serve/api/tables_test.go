@@ -40,7 +40,9 @@ func TestTables(t *testing.T) {
 				Selector: v1.IgnitionConfigSelector{
 					MatchMACs: []string{"AC:1F:6B:8A:A7:9C"}, MatchIPs: []string{"192.0.2.1", "192.0.2.2"},
 					MatchLabels: map[string]string{"role": "builder", "a": "b"}, Default: true}},
-				Status: v1.IgnitionConfigStatus{Phase: "Ready", CompiledSize: 4096, ConfigHash: "sha256:0123456789abcdef"}},
+				Status: v1.IgnitionConfigStatus{Phase: "Ready", CompiledSize: 4096, ConfigHash: "sha256:0123456789abcdef",
+					Servable: []v1.ServableVersions{{Versions: "2.0.0-2.1.0", BlockedBy: []string{"x"}}, {Versions: "2.2.0"},
+						{Versions: "3.0.0-3.6.0"}}}},
 			{ObjectMeta: meta("broken"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "ignition"},
 				Status: v1.IgnitionConfigStatus{Phase: "Error", ErrorMessage: "line 3:1: unused key"}},
 			{ObjectMeta: meta("server"), Spec: v1.IgnitionConfigSpec{Type: "kickstart", Format: "kickstart",

@@ -16,8 +16,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 )
@@ -31,6 +33,7 @@ type traces struct {
 	resolver Resolver
 	limiter  *logs.Limiter
 	logger   *slog.Logger
+	wrote    func(user, verb, resource string, object model.Ref)
 }
 
 // trace is what the inner filters learn about a request. They may still run after a timeout.
@@ -112,8 +115,8 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 	refused := !seen.admitted && (status == http.StatusUnauthorized || status == http.StatusForbidden)
 	info, ok := request.RequestInfoFrom(r.Context())
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	if !refused && (reads || ok && isReview(info) || isImpact(r)) {
-		return // a review or an impact changes nothing
+	if !refused && (reads || ok && isReview(info) || isImpact(r) || isCompile(r)) {
+		return // a review, an impact or a compilation changes nothing
 	}
 	var line attributes
 	line.add("user", seen.user)
@@ -124,6 +127,10 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 		line.add("client", addressText(caller.Addr))
 	}
 	dryRun := r.URL.Query().Has("dryRun")
+	if seen.admitted && status < http.StatusBadRequest && !dryRun && ok && !isInternal(r.Context()) &&
+		info.IsResourceRequest && info.APIGroup == v1.GroupName && info.Subresource == "" {
+		t.wrote(seen.user, info.Verb, info.Resource, model.Ref{Namespace: info.Namespace, Name: cmp.Or(info.Name, seen.name)})
+	}
 	now := time.Now()
 	source := logs.Stranger(logs.Refused, caller.Addr, caller.MAC)
 	if seen.user != "" {
