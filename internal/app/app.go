@@ -45,6 +45,8 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/console"
+	"glowplug/internal/serve/console/live"
 	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
@@ -117,10 +119,12 @@ type App struct {
 	api          *api.Server
 	boots        *machine.Server
 	own          *client.Client // of the API, without the listeners
-	artifacts    *os.Root       // --streams-dir; nil without it
-	assets       *os.Root       // --assets-dir; nil without it
-	loaders      *loader.Set    // nil without --pxe-interface
-	networks     []*pxe.Server  // one for each --pxe-interface
+	live         *live.Hub
+	console      *console.Server // nil without --console
+	artifacts    *os.Root        // --streams-dir; nil without it
+	assets       *os.Root        // --assets-dir; nil without it
+	loaders      *loader.Set     // nil without --pxe-interface
+	networks     []*pxe.Server   // one for each --pxe-interface
 	leases       *leases.Book
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
@@ -143,7 +147,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	for _, open := range []func() error{
 		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openListeners, b.openImages,
 		b.openDecider, b.openPortal, b.openFolders, func() error { return openNetworks(ctx, b) },
-		b.serveAPI, b.openPublisher, b.serveBoots,
+		b.serveAPI, func() error { return openConsole(b) }, b.openPublisher, b.serveBoots,
 	} {
 		if err := open(); err != nil {
 			a.close()
@@ -189,8 +193,10 @@ func (a builder) openStore(ctx context.Context) error {
 	}
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
+	a.live = newHub(a.App)
 	a.tracker = boots.New(boots.Options{
-		Events: a.events, Stored: func(host model.Ref) *v1.Boot { return storedBoot(a.App, host) },
+		Changed: func(host model.Ref) { markBoot(a.live, host) },
+		Events:  a.events, Stored: func(host model.Ref) *v1.Boot { return storedBoot(a.App, host) },
 		Exclusive: s.Store.NATSURL == "", Metrics: boots.NewMetrics(a.metrics), Logger: a.log,
 	})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
@@ -280,8 +286,9 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.IgnitionConfigs: {a.inventory.Configs()},
 		kinds.ISCSICdroms:     {a.inventory.Images()},
 		kinds.Namespaces:      {a.inventory.Namespaces()},
-		kinds.StreamReleases:  {a.streams.Observer()},
-		kinds.UnknownMachines: {a.unknown},
+		kinds.StreamReleases:  {a.streams.Observer(), a.live.Observer(kinds.StreamReleases)},
+		kinds.UnknownMachines: {a.unknown, a.live.Observer(kinds.UnknownMachines)},
+		kinds.Events:          {a.live.Observer(kinds.Events)},
 		kinds.Leases:          {a.leases},
 		kinds.Secrets:         {a.secrets.Observer(), a.templates.Secrets()},
 
@@ -311,6 +318,7 @@ func (a builder) serveAPI() error {
 	renderer := remote.New(remote.Options{Allow: a.settings.allowFetch})
 	a.onClose(renderer.Close)
 	budgets := newBudgets(a.memoryLimit, a.metrics)
+	explainer := machine.Explain(a.decider, a.resolver, a.ready, a.settings.Boot.ConfigsOverHTTPS)
 	a.api, err = api.New(api.Options{
 		Stores:      stores,
 		Policy:      a.policy,
@@ -338,13 +346,17 @@ func (a builder) serveAPI() error {
 
 		RejectBrokenConfigs: a.settings.Access.RejectBrokenConfigs,
 
-		Explain: machine.Explain(a.decider, a.resolver, a.ready, a.settings.Boot.ConfigsOverHTTPS),
-		Rewrite: a.backend.Rewrite,
-		Upload:  a.imageController.Upload(),
+		Explain:     explainer,
+		ExplainHost: explainer.Answer,
+		Rewrite:     a.backend.Rewrite,
+		Upload:      a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(model.Ref{Namespace: namespace, Name: name})
 		},
 		NamespaceDeleted: a.events.Forget,
+		Wrote: func(user, verb, resource string, object model.Ref) {
+			a.live.Wrote(live.Write{Resource: resource, Ref: object, Verb: verb, User: user, At: time.Now()})
+		},
 
 		IsAdminToken:         a.creds.IsAdminToken,
 		Tokens:               a.tokens,

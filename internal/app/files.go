@@ -13,7 +13,8 @@ import (
 // keyFiles are the files and folders that hold secrets or name who is trusted.
 func (s *settings) keyFiles() backend.Files {
 	files := s.Store.Files()
-	files[keyfile.Secret] = append(files[keyfile.Secret], s.Access.TokenAuthFile, s.Listeners.TLSKey, auditFile(s))
+	files[keyfile.Secret] = append(files[keyfile.Secret], s.Access.TokenAuthFile, s.Listeners.TLSKey,
+		s.Console.OIDCClientSecretFile, auditFile(s))
 	files[keyfile.Trusted] = append(files[keyfile.Trusted], s.Access.ClientCAFile, s.Access.AuthenticationConfig,
 		s.Listeners.TLSCert, s.Images.Keyring, s.Audit.PolicyFile)
 	return files

@@ -45,6 +45,7 @@ func TestEachKeyIsPrivate(t *testing.T) {
 	for flag, set := range map[string]func(*settings){
 		"tls-private-key-file":       func(s *settings) { s.Listeners.TLSKey = key },
 		"token-auth-file":            func(s *settings) { s.Access.TokenAuthFile = key },
+		"console-oidc-client-secret": func(s *settings) { s.Console.OIDCClientSecretFile = key },
 		"pki-dir":                    func(s *settings) { s.Store.PKIDir = dir },
 		"encryption-provider-config": func(s *settings) { s.Store.EncryptionConfig = key },
 		"audit-log-path":             func(s *settings) { s.Audit.Path = key },

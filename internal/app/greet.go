@@ -15,6 +15,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/serve/console"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/version"
 )
@@ -32,19 +33,9 @@ func (a greeter) greet(ctx context.Context) {
 	var banner strings.Builder
 	row := func(name, value string) { fmt.Fprintf(&banner, "  %-10s %s\n", name, value) }
 	fmt.Fprintln(&banner, version.Line())
-	for _, d := range a.listeners {
-		row(d.name, reachable(d.name, d.listener.Addr()))
+	for _, p := range a.places() {
+		row(p.name, p.text)
 	}
-	if a.portalListener != nil {
-		row("iscsi", reachable("iscsi", a.portalListener.Addr()))
-	}
-	for _, name := range a.settings.PXE.Interfaces {
-		row("pxe", name+": "+given(a.loaders))
-	}
-	for _, r := range a.settings.leasing.ranges {
-		row("dhcp", r.String())
-	}
-	row("store", a.backend.Where())
 	example := ""
 	if len(a.settings.Manifests) > 0 {
 		count := applyManifests(ctx, a.own, a.settings.Manifests, a.log)
@@ -59,10 +50,33 @@ func (a greeter) greet(ctx context.Context) {
 	a.notify(daemon.SdNotifyReady + "\nSTATUS=Answering machines")
 	a.sink.Flush()
 	fmt.Fprintf(&banner, "\nAsk the API:\n  %s\n", a.apiCommand())
+	if page := a.consolePage(); page != "" {
+		fmt.Fprintf(&banner, "Look at the console:\n  %s\n", page)
+	}
 	if example != "" {
 		fmt.Fprintf(&banner, "See what a machine gets:\n  %s\n", example)
 	}
 	fmt.Fprintln(a.stdout, banner.String())
+}
+
+// placed is where a part of the server is.
+type placed struct{ name, text string }
+
+// places are where the server listens and where its data is.
+func (a *App) places() (all []placed) {
+	for _, d := range a.listeners {
+		all = append(all, placed{d.name, reachable(d.name, d.listener.Addr())})
+	}
+	if a.portalListener != nil {
+		all = append(all, placed{"iscsi", reachable("iscsi", a.portalListener.Addr())})
+	}
+	for _, name := range a.settings.PXE.Interfaces {
+		all = append(all, placed{"pxe", name + ": " + given(a.loaders)})
+	}
+	for _, r := range a.settings.leasing.ranges {
+		all = append(all, placed{"dhcp", r.String()})
+	}
+	return append(all, placed{"store", a.backend.Where()})
 }
 
 // awaitStore waits until the store has been read, except for what is lost of it.
@@ -93,6 +107,20 @@ func (a greeter) apiCommand() string {
 			server)
 	}
 	return "kubectl --kubeconfig " + a.creds.KubeconfigPath() + " get ign,bmh -A"
+}
+
+// consolePage is the address of the console, or the command that opens it; "": there is none for people at this machine.
+func (a greeter) consolePage() string {
+	if a.console == nil {
+		return ""
+	}
+	if admin := a.listeners.admin(); admin != nil && !strings.HasPrefix(a.settings.Listeners.AdminListen, unixPrefix) {
+		return localURL(admin.name, admin.listener.Addr()) + console.Prefix
+	}
+	if a.settings.Listeners.ListenTLS == "" {
+		return ""
+	}
+	return "glowplug console --kubeconfig " + a.creds.KubeconfigPath()
 }
 
 func isLoopbackURL(server string) bool {

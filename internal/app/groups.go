@@ -20,6 +20,7 @@ type Listeners struct {
 	ListenTLS     string
 	AdminListen   string
 	MetricsListen string
+	Console       bool // is served where the API is
 	TLSSANs       []string
 	TLSCert       string
 	TLSKey        string
@@ -35,6 +36,7 @@ func (o *Listeners) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TLSKey, "tls-private-key-file", "", "PEM file of the key of --tls-cert-file")
 	fs.StringVar(&o.AdminListen, adminFlag, "", "loopback address, as 127.0.0.1:8081, or unix:PATH,"+
 		" where root and the user that the server runs as use the API without a credential")
+	fs.BoolVar(&o.Console, "console", true, "serve the web console at /console/")
 	fs.StringVar(&o.MetricsListen, "metrics-listen", "",
 		"address of plain HTTP that serves /metrics and health alone; /metrics is not served elsewhere then (default: "+
 			"every listener serves it)")

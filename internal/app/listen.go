@@ -21,6 +21,7 @@ import (
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/console"
 	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
@@ -342,6 +343,7 @@ func (a *App) handler(d *httpListener) http.Handler {
 	metrics, apiServer := a.metricsHandler(), a.api.Handler(d.rule)
 	health := a.within(listener.Health, a.health(), http.HandlerFunc(api.TooMany))
 	boots := a.within(listener.Boots, a.boots, http.HandlerFunc(machine.TooMany))
+	pages := a.within(listener.Others, a.console, http.HandlerFunc(api.TooMany))
 	// No ServeMux: it redirects paths that are not clean, and a client that deletes the
 	// object ".." would be redirected to delete the namespace.
 	others := a.within(listener.Others, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -360,6 +362,8 @@ func (a *App) handler(d *httpListener) http.Handler {
 		switch {
 		case healthPath(r.URL.Path) != "":
 			health.ServeHTTP(w, r)
+		case d.name != "metrics" && a.console != nil && console.Answers(r):
+			pages.ServeHTTP(w, r)
 		case d.name != "metrics" && (machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != ""):
 			boots.ServeHTTP(w, r)
 		default:

@@ -25,6 +25,7 @@ type Options struct {
 	Store     backend.Options
 	Listeners Listeners
 	Access    Access
+	Console   Console
 	Boot      Boot
 	PXE       PXE
 	Images    Images
@@ -41,6 +42,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Store.AddFlags(fs)
 	o.Listeners.addFlags(fs)
 	o.Access.addFlags(fs)
+	o.Console.addFlags(fs)
 	o.Boot.addFlags(fs)
 	o.PXE.addFlags(fs)
 	o.Images.addFlags(fs)
@@ -83,7 +85,7 @@ func (o Options) check() (*settings, error) {
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.Store.Check, s.checkManifests, s.checkNetworks, s.checkBoot, s.checkStreams,
 		s.checkLimits, s.checkHistory, s.checkLeasing, func() error { return checkAudit(s) },
-		func() error { return checkHTTPS(s) },
+		func() error { return checkHTTPS(s) }, func() error { return checkConsole(s) },
 	} {
 		if err := check(); err != nil {
 			return nil, err

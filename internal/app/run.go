@@ -50,6 +50,7 @@ func (a *App) background() []func(context.Context) {
 	parts := append(a.backend.Parts(a.observers()),
 		func(ctx context.Context) { a.backend.AnnounceLost(ctx, a.events) },
 		a.creds.FollowProvided,
+		a.live.Run,
 		func(ctx context.Context) { a.creds.FollowAdmin(ctx, a.api.RecheckCallers) },
 		func(ctx context.Context) { tendHeap(ctx, a.ready, a.rendered.Busy) },
 	)
@@ -90,6 +91,9 @@ func (a *App) serve(ctx context.Context) error {
 	defer cancel()
 	var shut sync.WaitGroup
 	shut.Go(func() { _ = a.api.Shutdown(drain) }) // ends watches, which would last for ever
+	if a.console != nil {
+		a.console.Shutdown()
+	}
 	for _, d := range a.listeners {
 		shut.Go(func() { d.shut(drain) })
 	}

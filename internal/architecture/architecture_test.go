@@ -112,6 +112,9 @@ var order = []string{
 	"internal/serve/api",
 	"internal/serve/machine",
 	"internal/serve/portal",
+	"internal/status",
+	"internal/serve/console/live",
+	"internal/serve/console",
 	"internal/app",
 	"internal/cli",
 	"cmd/glowplug",
@@ -138,7 +141,7 @@ var kubernetes = []string{
 	"internal/store/boots", "internal/store/leases", "internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
 	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
-	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc",
+	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/console", "internal/serve/oidc",
 	"internal/backend", "internal/offline", "internal/app", "internal/cli",
 }
 

@@ -30,6 +30,8 @@ var testsMayImport = map[string][]string{
 	// These controllers are tested with what clients of the API do: patches, server-side apply, watches.
 	"internal/controller/stream":   {"internal/serve/api"},
 	"internal/controller/template": {"internal/serve/api"},
+	// What compiles without being stored is compared with what a create compiles, over layers as well.
+	"internal/serve/api": {"internal/controller/config"},
 	// These tests fill the snapshot with stored items, and count the events.
 	"internal/serve/machine": {"internal/store/kvstore", "internal/controller/events"},
 }

@@ -56,7 +56,7 @@ GLOWPLUG_DATA_DIR.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newDiffCommand(),
 		newExplainCommand(),
 		newPlanCommand(), newStatusCommand(), newBootsCommand(), newReplayCommand(), newAdoptCommand(), newRenderCommand(),
-		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(),
+		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(), newConsoleCommand(),
 		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(), newKubeconfigCommand(),
 		newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -1,0 +1,80 @@
+package console
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxCookie bounds the value of a cookie, as browsers do.
+	maxCookie = 4000
+	// maxContent bounds what a cookie is unpacked to, in bytes.
+	maxContent = 64 << 10
+)
+
+// cookieName is that of the cookie at a listener: cookies do not distinguish ports.
+func cookieName(r *http.Request) string {
+	name := "__Host-glowplug"
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		name += "-" + port
+	}
+	return name
+}
+
+// tooLongError is a token that no cookie can hold.
+type tooLongError struct{ bytes int }
+
+func (e tooLongError) Error() string {
+	return fmt.Sprintf("it has %d bytes, more than a cookie can hold: sign in with another one", e.bytes)
+}
+
+// ownCookie is a cookie for requests over HTTPS to this host alone, which no script can read; without life it removes
+// the one that the browser has.
+func ownCookie(name, value string, life time.Duration, site http.SameSite) *http.Cookie {
+	age := -1
+	if life > 0 {
+		age = max(1, int(life.Seconds()))
+	}
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: site}
+}
+
+// sealed returns the value of a cookie, which is one of that name alone. It is compressed, since a token is text of
+// few different letters. The length of a cookie tells nobody a secret in it: nothing beside a token is of the choice of
+// others, and the secrets of a state are of one cookie alone.
+func (s *sessions) sealed(name string, content any) (string, error) {
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(json.NewEncoder(w).Encode(content), w.Close()); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, packed.Bytes(), []byte(name))), nil
+}
+
+// open reads the cookie of a request that sealed has made, and reports whether there is one.
+func (s *sessions) open(r *http.Request, name string, content any) bool {
+	cookie, err := r.Cookie(name)
+	if err != nil {
+		return false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return false
+	}
+	packed, err := s.seal.Open(nil, nil, sealed, []byte(name))
+	if err != nil {
+		return false
+	}
+	unpacked := io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxContent)
+	return json.NewDecoder(unpacked).Decode(content) == nil
+}
