@@ -16,7 +16,7 @@ $(error there is no Go ($(GO)): install Go 1.26 or later from https://go.dev/dl/
 endif
 endif
 
-.PHONY: build run test test-all test-fast test-clients test-plan bench lint generate release test-release clean help
+.PHONY: build run test test-all test-fast test-clients test-console test-plan screenshots bench lint generate editor release test-release clean help
 
 build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
@@ -28,7 +28,7 @@ run: build ## build and start the server with the examples applied
 test: ## install what the tests need and run those of every landing
 	./hack/test.sh
 
-test-all: test ## run the long ones as well: random input, fuzz targets, 500 plans
+test-all: test ## run the long ones as well: random input, fuzz targets, 500 plans, the console
 	./hack/test-all.sh
 
 test-fast: ## run the tests that need neither root nor installed programs
@@ -36,6 +36,12 @@ test-fast: ## run the tests that need neither root nor installed programs
 
 test-clients: ## boot real Ignition releases and write docs/internals/clients.md
 	./hack/test-clients.sh
+
+test-console: ## install what the tests need and try the console in a browser
+	./hack/test-console.sh
+
+screenshots: ## write a picture of each page of the console into docs/images: light, dark, phone
+	GLOWPLUG_SCREENSHOTS=$(CURDIR)/docs/images ./hack/test-console.sh
 
 test-plan: ## hold plans against the real Ignition: 500 pairs of a disk and a config on loop devices
 	TEST_E2E=1 PLAN_PAIRS=$${PLAN_PAIRS:-500} $(GO) test -count=1 -v -timeout 40m ./test/plan
@@ -48,6 +54,9 @@ lint: ## formatting, vet, staticcheck, errcheck, known vulnerabilities, architec
 
 generate: ## write generated code and docs/reference
 	./hack/generate.sh
+
+editor: ## write the web console's vendored CodeMirror from hack/codemirror, with npm; UPDATE=1 takes the newest
+	$(GO) -C hack/codemirror run . $(if $(UPDATE),-update)
 
 release: ## build archives for linux amd64 and arm64 into dist/, with SBOMs and sums
 	./hack/release.sh

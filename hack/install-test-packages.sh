@@ -19,6 +19,8 @@ packages="$packages prometheus"
 packages="$packages systemd buildah"
 # DHCP servers, which check the configurations of docs/guides/boot-path.md.
 packages="$packages isc-dhcp-server kea-dhcp4-server"
+# For the console: a browser.
+packages="$packages chromium"
 missing=""
 for p in $packages; do
   dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || missing="$missing $p"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that take long: loops over random input and very large inputs (TEST_ALL), each
-# fuzz target for ten seconds, and 500 pairs of a plan and the real Ignition. With folders as
-# arguments it runs those of these packages alone.
+# fuzz target for ten seconds, 500 pairs of a plan and the real Ignition, and the console in a
+# browser. With folders as arguments it runs those of these packages alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/install-test-packages.sh
@@ -19,6 +19,13 @@ if [ -n "$long" ]; then
 fi
 if [ -n "$(printf '%s\n' internal/domain/plan internal/domain/disk test/plan | owned)" ]; then
   make test-plan || failed=1
+fi
+
+# The console shows what these have: its pages, the words of remedies, and the API.
+shown='^(internal/serve/console(/.*)?|internal/domain/wording|internal/serve/api|test/console)$'
+if [ -z "$chosen" ] || grep -qE "$shown" <<<"$chosen"; then
+  echo "== the console in a browser"
+  make test-console || failed=1
 fi
 
 fuzz=$(git grep -oE '^func Fuzz[A-Za-z0-9]+' -- '*_test.go')

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of every landing: all packages, those with shared memory under the race
 # detector, the stories with real clients and network namespaces, and the cluster once.
-# make test-all has the rest. Tests that skip are listed with their reason and counted.
+# make test-all has the rest, such as the console in a browser. Tests that skip are listed with
+# their reason and counted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/install-test-packages.sh
@@ -18,7 +19,7 @@ run() {
 }
 
 all=$(go list ./... | sed 's|^glowplug/||')
-own='^test/(e2e|cluster)$'
+own='^test/(e2e|cluster|console)$'
 # Where goroutines meet: what starts one, or guards memory that several use.
 shared=$(git grep -lE '"sync"|"sync/atomic"|^\s+go ' -- 'internal/*.go' ':!*_test.go' ':!internal/domain' | xargs -n1 dirname | sort -u)
 pure=$(grep -vE "$own" <<<"$all" | grep -vxF "$shared" || true)
