@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
 	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
-		"layers, plan, impact, templates, arguments, iscsi, images or network")
+		"layers, plan, impact, templates, arguments, iscsi, images, network or console")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	isInside := flag.Bool("in-namespace", false, "measure the network boot here (used by the benchmark itself)")
 	client := flag.String("client", "", "be the clients with this role (used by the benchmark itself)")
@@ -97,7 +97,8 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing}, {"growth", b.growth},
 		{"boots", b.boots}, {"trust", b.trust}, {"layers", b.layers}, {"plan", b.plan}, {"impact", b.impact},
 		{"templates", b.templates},
-		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}, {"network", b.network}} {
+		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}, {"network", b.network},
+		{"console", b.console}} {
 		if only != "" && only != part.name {
 			continue
 		}
