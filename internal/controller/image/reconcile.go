@@ -229,6 +229,9 @@ func (c *Controller) awaited(ctx context.Context, st *state, cdrom *v1.ISCSICdro
 	if c.uploads.active(st.ref) {
 		return f
 	}
+	if f.again = c.uploads.awaited(st.ref); f.again > 0 {
+		return f
+	}
 	f.Phase, f.Failure = v1.PhasePending, errors.New("no image was uploaded yet")
 	f.ErrorMessage = fmt.Sprintf("%v: glowplug iso upload %s FILE -n %s", f.Failure, cdrom.Name, cdrom.Namespace)
 	if state, err := c.folder.uploaded(cdrom); err == nil && state.Offset > 0 {

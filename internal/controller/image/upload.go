@@ -29,13 +29,17 @@ type Uploads struct {
 	// slots bound the uploads at the same time.
 	slots chan struct{}
 
-	mu     sync.Mutex
-	all    map[Ref]*upload
+	mu  sync.Mutex
+	all map[Ref]*upload
+	// pieces is when the last piece of an upload was complete: the next one is about to come.
+	pieces map[Ref]time.Time
 	closed bool
 }
 
 func newUploads(c *Controller) *Uploads {
-	return &Uploads{c: c, slots: make(chan struct{}, maxUploads), all: map[Ref]*upload{}}
+	return &Uploads{
+		c: c, slots: make(chan struct{}, maxUploads), all: map[Ref]*upload{}, pieces: map[Ref]time.Time{},
+	}
 }
 
 // close ends all uploads, and waits until they have saved their state, but not for ever.
@@ -63,10 +67,30 @@ func (u *Uploads) active(ref Ref) bool {
 	return u.all[ref] != nil
 }
 
+// awaited is how long the next piece of an upload is waited for; 0: none is.
+func (u *Uploads) awaited(ref Ref) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	left := u.c.pace.busy - u.c.opts.Now().Sub(u.pieces[ref])
+	if left <= 0 {
+		delete(u.pieces, ref)
+		return 0
+	}
+	return left
+}
+
+// endPiece notes that a piece of an upload is complete.
+func (u *Uploads) endPiece(ref Ref) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.pieces[ref] = u.c.opts.Now()
+}
+
 // cancel ends the upload of an object that was deleted. It has ended with the channel.
 func (u *Uploads) cancel(ref Ref, uid types.UID) []<-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	delete(u.pieces, ref)
 	up := u.all[ref]
 	if up == nil || up.uid != uid {
 		return nil
@@ -221,6 +245,7 @@ func (u *Uploads) receive(w http.ResponseWriter, r *http.Request) error {
 			return u.transferError(p, err)
 		}
 		u.c.metrics.transfers.WithLabelValues(byUpload, resultCut).Inc()
+		u.endPiece(up.state.ref)
 		setProgressHeaders(w, &p.State)
 		w.WriteHeader(http.StatusAccepted)
 		return nil
@@ -289,6 +314,7 @@ func (u *Uploads) register(ref Ref, up *upload) error {
 		other.cancel(errTakenOver)
 	}
 	u.all[ref] = up
+	delete(u.pieces, ref)
 	return nil
 }
 

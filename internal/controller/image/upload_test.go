@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -106,6 +107,38 @@ func cutUpload(t *testing.T, url string, img []byte, from, n int) {
 	if resp, err := testClient.Do(req); err == nil {
 		resp.Body.Close()
 		t.Fatal("an upload that was cut off was answered")
+	}
+}
+
+// TestPiecesAreOneUpload: between two pieces the image is Uploading still, and Pending once no further one comes.
+func TestPiecesAreOneUpload(t *testing.T) {
+	var later atomic.Int64
+	k := newKit(t, func(c *Controller, opts *kitOptions) {
+		opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		if c != nil {
+			c.pace.busy = time.Minute
+		}
+	})
+	url := k.serve() + "a/iso"
+	ref := k.create("a", v1.ISCSICdromSpec{})
+	img := isoImage("UP", 300*sector, 1)
+	resp, body := send(t, http.MethodPut, url, bytes.NewReader(img[:100*sector]),
+		"Content-Range", fmt.Sprintf("bytes 0-%d/%d", 100*sector-1, len(img)))
+	if resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s: %s", resp.Status, body)
+	}
+	reconciled := func() v1.ISCSICdromStatus {
+		if _, err := k.ctl.Reconcile(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		return k.status(ref)
+	}
+	if s := reconciled(); s.Phase != v1.PhaseUploading || s.ErrorMessage != "" {
+		t.Errorf("between two pieces: %s %s", s.Phase, s.ErrorMessage)
+	}
+	later.Store(int64(time.Hour))
+	if s := reconciled(); s.Phase != v1.PhasePending || !strings.Contains(s.ErrorMessage, "has stopped after") {
+		t.Errorf("without a further piece: %s %s", s.Phase, s.ErrorMessage)
 	}
 }
 
