@@ -1,7 +1,7 @@
 // What the web console's editor (static/editor.js) uses of CodeMirror. Search and lint are left out: the browser's
 // own search and the editor's own findings do, and lint draws its marks as data: images, which the console's
 // Content-Security-Policy stops. Completion is left out as well: nothing completes a config here.
-export { Annotation, EditorState, StateEffect, StateField } from "@codemirror/state";
+export { EditorState, StateEffect, StateField } from "@codemirror/state";
 export {
   Decoration, EditorView, WidgetType, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap,
   lineNumbers,

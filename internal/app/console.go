@@ -52,7 +52,7 @@ func openConsole(a builder) error {
 		Address: func(r *http.Request) string { return consoleAddress(a.App, r) },
 		OIDC:    signIn,
 		Live:    a.live, Ready: a.health(), Key: key, Logger: a.log,
-		MayGet: mayGet(a.App), Metrics: a.metrics, Facts: func() []console.Fact { return facts(a.App) },
+		MayGet: mayGet(a.App), Facts: func() []console.Fact { return facts(a.App) },
 	})
 	return err
 }

@@ -131,7 +131,7 @@ func TestASourceThatDoesNotCompileIsSavedKnowingly(t *testing.T) {
 	s.makeConfig("worker", goodConfig)
 	page := u.edit("worker", brokenConfig)
 	wants(t, page, "It does not compile: it is stored with phase Error.", "unused key enabeld",
-		"machines are still served the last good source, of generation 1", "1 added", "kubectl patch ign worker")
+		"machines are still served the last good source, of generation 1", "+ systemd", "kubectl patch ign worker")
 	if got := s.configOf("worker").Spec.Config; got != goodConfig {
 		t.Errorf("it is saved without a confirmation: %q", got)
 	}
@@ -240,7 +240,7 @@ func TestTheLargestConfigInAForm(t *testing.T) {
 	s.makeConfig("large", source)
 	changed := strings.Replace(source, line, "# changed\n", 1)
 	page := u.edit("large", changed)
-	wants(t, page, "1 line removed, 1 added")
+	wants(t, page, "- "+strings.TrimSuffix(line, "\n"), "+ # changed")
 	if status, page := u.send("configs/default/large/save", fieldsOf(page)); status != http.StatusSeeOther {
 		t.Fatalf("%d %.2000s", status, page)
 	}

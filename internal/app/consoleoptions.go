@@ -9,6 +9,7 @@ import (
 	"glowplug/internal/keyfile"
 	"glowplug/internal/option"
 	"glowplug/internal/serve/console"
+	"glowplug/internal/serve/session"
 )
 
 // Console says how users sign in to the web console with an OpenID Connect issuer.
@@ -76,12 +77,12 @@ func consoleURL(given string) (string, error) {
 }
 
 // signInOIDC returns how users sign in to the console with an issuer; nil: they do not.
-func signInOIDC(a *App) (*console.OIDC, error) {
+func signInOIDC(a *App) (*session.Client, error) {
 	c := &a.settings.Console
 	if c.OIDCClientID == "" {
 		return nil, nil
 	}
-	signIn := &console.OIDC{ClientID: c.OIDCClientID, URL: c.URL, Issuers: a.api.Issuers()}
+	signIn := &session.Client{ID: c.OIDCClientID, URL: c.URL, Issuers: a.api.Issuers()}
 	if path := c.OIDCClientSecretFile; path != "" {
 		signIn.Secret = func() (string, error) { return keyfile.ReadLine(path) }
 	}

@@ -40,6 +40,7 @@ func facts(a *App) (all []console.Fact) {
 	} else if id, err := a.backend.Server(); err == nil {
 		all = append(all, console.Fact{Name: "server", Text: id + ", one of those of the store"})
 	}
+	all = append(all, console.Fact{Name: "objects", Text: fmt.Sprintf("%d MiB in the store", int64(stored(a))>>20)})
 	now := time.Now()
 	for _, c := range a.creds.Certificates() {
 		text := fmt.Sprintf("valid for %d days, until %s", int(c.Ends.Sub(now).Hours())/24,
@@ -51,4 +52,18 @@ func facts(a *App) (all []console.Fact) {
 			IsBad: !c.IsRenewed && c.Ends.Sub(now) < soon || c.Ends.Before(now)})
 	}
 	return all
+}
+
+// stored is the size of all objects in the store, in bytes.
+func stored(a *App) (bytes float64) {
+	families, _ := a.metrics.Gather() // what cannot be collected is left out
+	for _, f := range families {
+		if f.GetName() != "glowplug_store_bytes" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			bytes += m.GetGauge().GetValue()
+		}
+	}
+	return bytes
 }

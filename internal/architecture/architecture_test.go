@@ -113,6 +113,7 @@ var order = []string{
 	"internal/serve/machine",
 	"internal/serve/portal",
 	"internal/status",
+	"internal/serve/session",
 	"internal/serve/console/live",
 	"internal/serve/console",
 	"internal/app",

@@ -27,7 +27,6 @@ var pages = []struct{ name, path, selector, text string }{
 	{"images-none", "/console/images?state=Ready&ns=none", "#images", "hidden: clear"},
 	{"image", "/console/images/rack-b/coreos", "h1", "coreos"},
 	{"image-new", "/console/images/new", "h1", "New image"},
-	{"image-edit", "/console/images/rack-b/coreos/edit", "h1", "rack-b/coreos"},
 	{"image-delete", "/console/images/rack-b/coreos/delete", "h1", "rack-b/coreos"},
 }
 

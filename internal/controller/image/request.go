@@ -114,13 +114,17 @@ func (u *Uploads) transferError(p *download.Part, err error) error {
 }
 
 // extent is what the body of a request is: the bytes from offset, of total, -1
-// where the body says by its end how many there are.
-type extent struct{ offset, total int64 }
+// where the body says by its end how many there are. upload is the id that the client
+// has given to all pieces of its upload, cut to 64 characters since it is stored; "": none.
+type extent struct {
+	offset, total int64
+	upload        string
+}
 
 // extentOf reads Content-Range ("bytes 100-199/200"), or offset in the query,
 // and Content-Length.
 func extentOf(r *http.Request) (extent, error) {
-	e := extent{total: -1}
+	e := extent{total: -1, upload: fmt.Sprintf("%.64s", r.URL.Query().Get("upload"))}
 	bad := func(format string, args ...any) (extent, error) {
 		return extent{}, apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 	}
@@ -132,7 +136,7 @@ func extentOf(r *http.Request) (extent, error) {
 		if size := last - first + 1; r.ContentLength >= 0 && r.ContentLength != size {
 			return bad("Content-Range: %q are %d bytes, the body has %d", text, size, r.ContentLength)
 		}
-		e = extent{first, total}
+		e.offset, e.total = first, total
 	} else {
 		if text := r.URL.Query().Get("offset"); text != "" {
 			n, err := strconv.ParseInt(text, 10, 64)

@@ -119,7 +119,8 @@ var (
 // /api/v1/namespaces/{namespace}/iscsicdroms/{name}/iso to callers who may use
 // the API. The body of a PUT is the image, or with Content-Range, or an offset
 // in the query, the rest of it: HEAD returns the offset. sha256 in the
-// query is the digest that the whole has to have. An error is a Status object.
+// query is the digest that the whole has to have, and upload an id of the client's choice: a piece
+// that follows those of another id is refused. An error is a Status object.
 func (u *Uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var err error
@@ -326,6 +327,9 @@ func (u *Uploads) position(w http.ResponseWriter, p *download.Part, e extent) er
 		if err := p.Restart(); err != nil {
 			return u.transferError(nil, err)
 		}
+	case e.upload != "" && e.upload != p.State.Validator:
+		return statusError(http.StatusConflict, metav1.StatusReasonConflict,
+			"another upload of this image has begun meanwhile: begin at 0")
 	case e.offset != p.State.Offset:
 		setProgressHeaders(w, &p.State)
 		return statusError(http.StatusConflict, metav1.StatusReasonConflict,
@@ -335,6 +339,7 @@ func (u *Uploads) position(w http.ResponseWriter, p *download.Part, e extent) er
 		return statusError(http.StatusConflict, metav1.StatusReasonConflict,
 			"the unfinished upload is of %d bytes, this one of %d: begin at 0", p.State.Total, e.total)
 	}
+	p.State.Validator = e.upload
 	if e.total >= 0 {
 		p.State.Total = e.total
 	}

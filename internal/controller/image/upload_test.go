@@ -110,6 +110,32 @@ func cutUpload(t *testing.T, url string, img []byte, from, n int) {
 	}
 }
 
+// TestAnotherUploadTakesOver: a piece does not follow those of another upload, which has begun anew meanwhile.
+func TestAnotherUploadTakesOver(t *testing.T) {
+	k := newKit(t)
+	url := k.serve() + "a/iso?upload="
+	k.create("a", v1.ISCSICdromSpec{})
+	img := isoImage("A", 400*sector, 1)
+	for _, piece := range []struct {
+		id             string
+		from, to, want int
+	}{
+		{"one", 0, 100, http.StatusAccepted},
+		{"two", 0, 100, http.StatusAccepted},
+		{"one", 100, 200, http.StatusConflict},
+		{"two", 100, 200, http.StatusAccepted},
+		{"", 200, 300, http.StatusAccepted}, // a client without ids compares the digest
+		{"two", 300, 400, http.StatusConflict},
+	} {
+		resp, body := send(t, http.MethodPut, url+piece.id, bytes.NewReader(img[piece.from*sector:piece.to*sector]),
+			"Content-Range", fmt.Sprintf("bytes %d-%d/%d", piece.from*sector, piece.to*sector-1, len(img)))
+		if resp.StatusCode != piece.want || resp.StatusCode == http.StatusConflict &&
+			(resp.Header.Get(image.HeaderOffset) != "" || !strings.Contains(string(body), "another upload of this image has begun")) {
+			t.Errorf("%+v: %s %v %s", piece, resp.Status, resp.Header, body)
+		}
+	}
+}
+
 // TestPiecesAreOneUpload: between two pieces the image is Uploading still, and Pending once no further one comes.
 func TestPiecesAreOneUpload(t *testing.T) {
 	var later atomic.Int64

@@ -39,7 +39,8 @@ var (
 type State struct {
 	// Origin says where the bytes come from: only the same goes on.
 	Origin string `json:"origin"`
-	// Validator is the ETag or date that the server gave them, From which server.
+	// Validator is the ETag or date that the server gave them, From which server. Of an
+	// upload it is the id that the client gave to all its pieces.
 	Validator string `json:"validator,omitempty"`
 	From      string `json:"from,omitempty"`
 	// Offset is how many there are, Total how many there will be, -1: not known.
@@ -56,7 +57,7 @@ type Part struct {
 	dir, name string
 	file      *os.File
 	hash      hash.Hash
-	// State is how far it is. Total may be set, all else is the Part's own.
+	// State is how far it is. Total and Validator may be set, all else is the Part's own.
 	State State
 	// saved is the offset of the last checkpoint, step the bytes between two.
 	saved, step int64

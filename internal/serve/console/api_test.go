@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
@@ -84,8 +83,8 @@ func (a answers) open(t *testing.T, path string, changes ...func(*Options)) *htt
 		Ready: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "[+]ping ok\n[-]nats failed: reason withheld\n")
 		}),
-		MayGet:  func(context.Context, user.Info, string) bool { return true },
-		Metrics: prometheus.NewRegistry(), Facts: func() []Fact { return nil }, Key: testKey(1),
+		MayGet: func(context.Context, user.Info, string) bool { return true },
+		Facts:  func() []Fact { return nil }, Key: testKey(1),
 	}
 	for _, change := range changes {
 		change(&opts)

@@ -58,21 +58,16 @@ func bootFilterOf(q url.Values) bootFilter {
 
 // query is the filter in a URL.
 func (f bootFilter) query() string {
-	q := url.Values{}
-	for key, value := range map[string]string{
+	fields := map[string]string{
 		"ns": f.Namespace, "host": f.Host, "outcome": f.Outcome, "image": f.Image, "last": f.Last,
 		"continue": f.From.Continue,
-	} {
-		if value != "" {
-			q.Set(key, value)
-		}
 	}
 	for key, isSet := range map[string]bool{"unknown": f.Unknown, "former": f.From.Former} {
 		if isSet {
-			q.Set(key, "1")
+			fields[key] = "1"
 		}
 	}
-	return "?" + q.Encode()
+	return queryOf(fields)
 }
 
 // Hides reports whether the filter leaves boots out.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -28,27 +27,22 @@ const (
 
 // configForm is what a user has written of a config.
 type configForm struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Source    string `json:"source"`
+	Namespace, Name, Source string
 	// Rest has labels and spec without the source, as YAML.
-	Rest string `json:"rest"`
+	Rest string
 	// Base names the state of the config that the user began with; "": there was none.
-	Base string `json:"-"`
+	Base string
 }
 
 // readConfigForm reads the form in the body of a request.
 func readConfigForm(w http.ResponseWriter, r *http.Request) (*configForm, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxConfigForm)
-	err := r.ParseForm()
-	if err == nil {
-		err = r.ParseMultipartForm(maxConfigForm)
-	}
+	err := r.ParseMultipartForm(maxConfigForm)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, &client.Refused{Code: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf(
 			"the form has more than %s: spec.config may have %s", bytesText(maxConfigForm), bytesText(v1.MaxConfigBytes))}
-	case err != nil && !errors.Is(err, http.ErrNotMultipart):
+	case err != nil:
 		return nil, &client.Refused{Code: http.StatusBadRequest, Message: "the form cannot be read: " + err.Error()}
 	}
 	return &configForm{
@@ -60,11 +54,6 @@ func readConfigForm(w http.ResponseWriter, r *http.Request) (*configForm, error)
 // unixLines ends all lines with \n: browsers send those of a form with \r\n, whatever they were.
 func unixLines(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
-}
-
-// fields are the form for another form, which is sent with the confirmation.
-func (f *configForm) fields() url.Values {
-	return url.Values{"source": {f.Source}, "rest": {f.Rest}, "base": {f.Base}, "confirmed": {"yes"}}
 }
 
 // storedConfig is a config as the API has it for the user.
@@ -94,9 +83,6 @@ func (c *storedConfig) Base() string {
 	return fmt.Sprintf("%s.%d.%x", c.UID, c.Generation, labels[:8])
 }
 
-// isHidden reports whether the source is one that the user may not read.
-func (c *storedConfig) isHidden() bool { return c.Spec.Confidential && c.Spec.Config == redacted }
-
 // fields returns the object as fields that can be changed; nil: those of a new one.
 func (c *storedConfig) fields() map[string]any {
 	object := map[string]any{}
@@ -120,13 +106,9 @@ func restOf(object map[string]any) string {
 		rest["metadata"] = map[string]any{"labels": metadata["labels"]}
 	}
 	spec, _ := object["spec"].(map[string]any)
-	spec = maps.Clone(spec)
-	delete(spec, "config")
-	rest["spec"] = spec
-	text, err := yaml.Marshal(rest)
-	if err != nil {
-		panic(err) // of JSON
-	}
+	rest["spec"] = maps.Clone(spec)
+	delete(rest["spec"].(map[string]any), "config")
+	text, _ := yaml.Marshal(rest) // what was JSON can be YAML
 	return string(text)
 }
 
@@ -151,21 +133,17 @@ func (f *configForm) object(stored *storedConfig) (map[string]any, error) {
 	if metadata == nil {
 		metadata = map[string]any{"namespace": f.Namespace, "name": f.Name}
 	}
-	delete(metadata, "labels")
-	if rest.Metadata.Labels != nil {
+	if delete(metadata, "labels"); rest.Metadata.Labels != nil {
 		metadata["labels"] = rest.Metadata.Labels
 	}
 	object["apiVersion"], object["kind"], object["metadata"], object["spec"] = "v1", "IgnitionConfig", metadata, rest.Spec
 	return object, nil
 }
 
-// source returns the source with the line ends of the stored one, which a form does not keep.
+// source returns the source. Where line ends alone differ from the stored one it is that: a form does not keep them.
 func (f *configForm) source(stored *storedConfig) string {
-	if stored == nil || !strings.Contains(stored.Spec.Config, "\r") {
-		return f.Source
-	}
-	if unixLines(stored.Spec.Config) == f.Source {
+	if stored != nil && unixLines(stored.Spec.Config) == f.Source {
 		return stored.Spec.Config
 	}
-	return strings.ReplaceAll(f.Source, "\n", "\r\n")
+	return f.Source
 }

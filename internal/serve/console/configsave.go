@@ -1,12 +1,11 @@
 package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +13,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/serve/console/live"
 )
 
 // maxCommand bounds a command that has the change itself, in bytes.
@@ -23,11 +23,10 @@ const maxCommand = 2000
 func (s *Server) saveConfig(w http.ResponseWriter, r *http.Request, p *page) {
 	p.Section = "configs"
 	form, err := readConfigForm(w, r)
-	if err != nil {
-		p.failConfig(w, err)
-		return
+	var stored *storedConfig
+	if err == nil {
+		stored, err = p.storedConfig(form.Namespace, form.Name)
 	}
-	stored, err := p.storedConfig(form.Namespace, form.Name)
 	if err != nil {
 		p.failConfig(w, err)
 		return
@@ -79,18 +78,20 @@ func configSaving(form *configForm, stored *storedConfig) (*change, error) {
 	ref, address := form.Namespace+"/"+form.Name, objectURL("configs", form.Namespace, form.Name)
 	c := &change{
 		Title: "Make the config " + ref, What: "IgnitionConfig " + ref + " is made.", Button: "Save", Edit: address,
-		Back: Prefix + "configs", Done: address, Fields: form.fields(),
+		Back: Prefix + "configs", Done: address,
+		Fields:     url.Values{"source": {form.Source}, "rest": {form.Rest}, "base": {form.Base}, "confirmed": {"yes"}},
 		Apply:      []any{applied("IgnitionConfig", &unstructured.Unstructured{Object: next})},
 		Prediction: url.Values{"show": {"true"}},
-		Command:    shortOr("echo "+quoted(jsonText(next))+" | kubectl create -f -", "kubectl create -f "+form.Name+".yaml"),
-		Request: client.Request{
-			Method: http.MethodPost, Resource: kinds.IgnitionConfigs, Namespace: form.Namespace, Body: next,
-		},
+		Command:    "echo " + quoted(jsonText(next)) + " | kubectl create -f -",
+		Request:    creation(kinds.IgnitionConfigs, form.Namespace, next),
 	}
 	if stored != nil {
 		c.Title, c.What, c.Back = "Change the config "+ref, "IgnitionConfig "+ref+" changes.", address
 		c.Prediction.Set("replace", "true")
 		err = c.patchConfig(form, stored, next)
+	}
+	if len(c.Command) > maxCommand { // nobody copies it
+		c.Command = "kubectl apply -f " + form.Name + ".yaml"
 	}
 	c.Request.Query = url.Values{"fieldManager": {fieldManager}, "fieldValidation": {"Strict"}}
 	return c, err
@@ -103,67 +104,40 @@ func (c *change) patchConfig(form *configForm, stored *storedConfig, next map[st
 	if err != nil {
 		return err
 	}
-	var fields map[string]any
-	if err := json.Unmarshal(patch, &fields); err != nil {
-		return err
-	}
-	if len(fields) == 0 {
+	if string(patch) == "{}" {
 		return fmt.Errorf("nothing is changed: %s/%s is stored like that", form.Namespace, form.Name)
 	}
 	at := quoted(form.Name) + " -n " + quoted(form.Namespace)
-	c.Command = shortOr("kubectl patch ign "+at+" --type merge -p "+quoted(jsonText(fields)), "kubectl edit ign "+at)
+	c.Command = "kubectl patch ign " + at + " --type merge -p " + quoted(string(patch))
 	was := stored.form()
 	c.Differences = append(differenceOf("Changes in the source", was.Source, form.source(stored)),
 		differenceOf("Changes in the other fields", was.Rest, restOf(next))...)
-	type step struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}
-	labels, _ := next["metadata"].(map[string]any)["labels"].(map[string]any)
-	c.Request = mergePatch(kinds.IgnitionConfigs, form.Namespace, form.Name, []step{
-		{"test", "/metadata/uid", stored.UID}, {"test", "/metadata/generation", stored.Generation},
-		{"replace", "/spec", next["spec"]}, {"add", "/metadata/labels", labels},
+	c.Request = mergePatch(kinds.IgnitionConfigs, form.Namespace, form.Name, []map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": stored.UID},
+		{"op": "test", "path": "/metadata/generation", "value": stored.Generation},
+		{"op": "replace", "path": "/spec", "value": next["spec"]},
+		{"op": "add", "path": "/metadata/labels", "value": next["metadata"].(map[string]any)["labels"]},
 	})
 	c.Request.Header = map[string]string{"Content-Type": "application/json-patch+json"}
 	return nil
 }
 
-// shortOr is a command, or the other one where it is too long to be copied.
-func shortOr(command, other string) string {
-	if len(command) > maxCommand {
-		return other
-	}
-	return command
-}
-
-// conflictPage is what the template of a conflict shows: what the user has written, and what is stored by now.
-type conflictPage struct {
-	Form *configForm
-	// Theirs is the form of what is stored; nil: the config has been deleted.
-	Theirs *configForm
-	// Writer is who wrote it last, and At when, as far as this server knows.
-	Writer, Verb string
-	At           time.Time
-	Generation   int64
-	Differences  []difference
-}
-
 // showConflict shows that a config is another one than that with which its user began.
 func (p *page) showConflict(w http.ResponseWriter, form *configForm, stored *storedConfig) {
 	p.Title = form.Namespace + "/" + form.Name
-	data := &conflictPage{Form: form}
-	for _, write := range p.server.opts.Live.Writes() {
-		isOf := write.Resource == kinds.IgnitionConfigs && write.Namespace == form.Namespace && write.Name == form.Name
-		if isOf && p.may(kinds.IgnitionConfigs, form.Namespace) {
-			data.Writer, data.Verb, data.At = write.User, write.Verb, write.At
-			break
-		}
+	data := map[string]any{"Form": form}
+	writes := p.server.opts.Live.Writes() // the newest first
+	last := slices.IndexFunc(writes, func(w live.Write) bool {
+		return w.Resource == kinds.IgnitionConfigs && w.Namespace == form.Namespace && w.Name == form.Name
+	})
+	if last >= 0 && p.may(kinds.IgnitionConfigs, form.Namespace) {
+		data["Last"] = writes[last]
 	}
-	if stored != nil {
-		data.Theirs, data.Generation = stored.form(), stored.Generation
-		data.Differences = append(differenceOf("Source: - theirs, + yours", unixLines(data.Theirs.Source), form.Source),
-			differenceOf("Other fields: - theirs, + yours", data.Theirs.Rest, form.Rest)...)
+	if stored != nil { // else the config has been deleted
+		theirs := stored.form()
+		data["Theirs"], data["Generation"] = theirs, stored.Generation
+		data["Differences"] = append(differenceOf("Source: - theirs, + yours", unixLines(theirs.Source), form.Source),
+			differenceOf("Other fields: - theirs, + yours", theirs.Rest, form.Rest)...)
 	}
 	p.show(w, "conflict", data)
 }
@@ -173,12 +147,11 @@ func (s *Server) deleteConfig(w http.ResponseWriter, r *http.Request, p *page) {
 	p.Section = "configs"
 	namespace, name := r.PathValue("ns"), r.PathValue("name")
 	stored, err := p.storedConfig(namespace, name)
+	if err == nil && stored == nil {
+		err = p.get(kinds.IgnitionConfigs, namespace, name, nil, nil) // which says that there is none
+	}
 	if err != nil {
 		p.failConfig(w, err)
-		return
-	}
-	if stored == nil {
-		p.missingConfig(w)
 		return
 	}
 	ref, base := namespace+"/"+name, stored.Base()
@@ -201,8 +174,7 @@ func (s *Server) deleteConfig(w http.ResponseWriter, r *http.Request, p *page) {
 			return
 		}
 		c.Notes = client.Warnings(header)
-		if r.Method == http.MethodPost {
-			c.Unconfirmed = true
+		if c.Unconfirmed = r.Method == http.MethodPost; c.Unconfirmed {
 			c.Notes = append(c.Notes, "It has been changed since you were asked. This is what its deletion does now.")
 		}
 	}

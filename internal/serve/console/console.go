@@ -15,13 +15,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"glowplug/internal/client"
 	"glowplug/internal/limit"
 	"glowplug/internal/serve/console/live"
+	"glowplug/internal/serve/session"
 )
 
 // Prefix is the path of all pages.
@@ -44,18 +44,16 @@ type Options struct {
 	// IsLocal reports whether a request came by a listener whose users need no credential.
 	IsLocal func(r *http.Request) bool
 	// OIDC signs users in with an OpenID Connect issuer; nil: none does.
-	OIDC *OIDC
+	OIDC *session.Client
 	// Address is the URL of the console over HTTPS for people on other machines; "": there is none.
 	Address func(r *http.Request) string
 	// Live has the states of hosts, and tells pages what has changed.
 	Live *live.Hub
 	// Ready answers as /readyz?verbose.
 	Ready http.Handler
-	// MayGet reports whether a user may read a path of this server, as /metrics. Who may read that one sees Metrics,
-	// the numbers of this server, and Facts.
-	MayGet  func(ctx context.Context, who user.Info, path string) bool
-	Metrics prometheus.Gatherer
-	Facts   func() []Fact
+	// MayGet reports whether a user may read a path of this server, as /metrics. Who may read that one sees Facts.
+	MayGet func(ctx context.Context, who user.Info, path string) bool
+	Facts  func() []Fact
 	// Key seals the cookies of sessions. It has 32 bytes, and all servers of a store have the same one.
 	Key []byte
 	// Logger takes what cannot be told to a user; nil discards it.
@@ -65,11 +63,10 @@ type Options struct {
 // Server serves the pages.
 type Server struct {
 	opts     Options
-	sessions *sessions
+	sessions *session.Sessions
 	pages    *http.ServeMux
 	started  time.Time
-	links    *links
-	issuer   *issuer       // nil: nobody signs in with one
+	links    *session.Links
 	lines    *rate.Limiter // of the log, about users who could not sign in
 	// serving ends with Shutdown.
 	serving context.Context
@@ -88,15 +85,14 @@ func New(opts Options) (*Server, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
 		opts: opts, started: time.Now(), streams: limit.Counts[string]{},
-		links:     newLinks(),
+		links:     session.NewLinks(),
 		lines:     limit.PerSecond(1, 5).Bucket(),
 		transfers: limit.NewTable[string](maxTransfers, func() *progress { return &progress{} }),
 	}
 	var err error
-	if s.sessions, err = newSessions(opts.Key); err != nil {
+	if s.sessions, err = session.New(opts.Key); err != nil {
 		return nil, err
 	}
-	s.issuer = newIssuer(s, opts.OIDC)
 	s.serving, s.end = context.WithCancel(context.Background())
 	static, err := fs.Sub(files, "static")
 	if err != nil {
@@ -108,9 +104,10 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	mux.Handle("GET "+Prefix+"static/", http.StripPrefix(Prefix+"static/", served))
+	issuer := issuerPages{s}
 	for pattern, h := range map[string]http.HandlerFunc{
 		"GET sign-in": s.signInPage, "POST sign-in": s.signIn, "POST sign-out": s.signOut, "GET whoami": s.whoami,
-		"POST link": s.makeLink, "GET sign-in/oidc": s.issuer.begin, "GET callback": s.issuer.callback,
+		"POST link": s.makeLink, "GET sign-in/oidc": issuer.served(issuer.begin), "GET callback": issuer.served(issuer.finish),
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" "+Prefix+path, h)
@@ -133,7 +130,7 @@ func (s *Server) routes() map[string]pageHandler {
 		"GET find":                         s.find,
 		"GET configs":                      s.configs,
 		"GET configs/new":                  s.newConfig,
-		"POST configs/compile":             s.compileConfig,
+		"POST configs/{ns}/{name}/compile": s.compileConfig,
 		"GET configs/{ns}/{name}":          s.config,
 		"POST configs/{ns}/{name}":         s.config,
 		"GET configs/{ns}/{name}/save":     s.config,
@@ -156,8 +153,8 @@ func (s *Server) routes() map[string]pageHandler {
 		"GET images/new":                   s.imageNew,
 		"POST images/new":                  s.imageNew,
 		"GET images/{ns}/{name}":           s.image,
-		"GET images/{ns}/{name}/{change}":  s.imageChange,
-		"POST images/{ns}/{name}/{change}": s.imageChange,
+		"GET images/{ns}/{name}/delete":    s.imageDelete,
+		"POST images/{ns}/{name}/delete":   s.imageDelete,
 		"POST images/{ns}/{name}/upload":   s.isoForm,
 		"PUT images/{ns}/{name}/iso":       s.iso,
 		"HEAD images/{ns}/{name}/iso":      s.iso,

@@ -1,11 +1,17 @@
 package console
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 	"glowplug/internal/domain/kinds"
 )
 
@@ -34,6 +40,51 @@ func (p *page) namespaces(resource string) (names []string) {
 		}
 	}
 	return names
+}
+
+// tableRow is a row of a table of the API: the columns by their names in lower case, and the namespace.
+type tableRow map[string]string
+
+// rows reads the table that kubectl shows of a resource, or of one object, with at most so many rows. It has the
+// metadata of the objects alone: configs have sources of up to 2 MiB.
+func (p *page) rows(resource, namespace, name string, most int) (rows []tableRow, more bool, err error) {
+	query := url.Values{"includeObject": {string(metav1.IncludeMetadata)}, "limit": {"500"}}
+	for {
+		table := &metav1.Table{}
+		err := p.ask(p.ctx, client.Request{
+			Resource: resource, Namespace: namespace, Name: name, Query: query,
+			Header: map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"},
+		}, table)
+		if err != nil {
+			return rows, false, err
+		}
+		for i := range table.Rows {
+			var object metav1.PartialObjectMetadata
+			if err := json.Unmarshal(table.Rows[i].Object.Raw, &object); err != nil {
+				return rows, false, err
+			}
+			row := tableRow{"namespace": object.Namespace}
+			for c, cell := range table.Rows[i].Cells {
+				row[strings.ToLower(table.ColumnDefinitions[c].Name)] = fmt.Sprint(cell)
+			}
+			rows = append(rows, row)
+		}
+		if table.Continue == "" || len(rows) >= most {
+			return rows, table.Continue != "", nil
+		}
+		query.Set("continue", table.Continue)
+	}
+}
+
+// queryOf is the query of a URL with the fields that have a value.
+func queryOf(fields map[string]string) string {
+	q := url.Values{}
+	for key, value := range fields {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return "?" + q.Encode()
 }
 
 // unknownMachines returns the unknown machines that asked last, at most so many.

@@ -2,13 +2,10 @@ package console
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/aymanbagabas/go-udiff/lcs"
-
-	"glowplug/internal/domain/wording"
 )
 
 // contextLines is how many lines are shown around a change, and maxDiffLines how many of a difference.
@@ -17,8 +14,7 @@ const contextLines, maxDiffLines = 3, 400
 // difference is that of two texts, line by line.
 type difference struct {
 	Title string
-	// Note counts the lines, and says what is not shown.
-	Note  string
+	Note  string // what is not shown
 	Lines []diffLine
 }
 
@@ -28,12 +24,12 @@ func differenceOf(title, before, after string) []difference {
 	if before == after || err != nil { // which the edits of lines are not
 		return nil
 	}
-	out, counts := difference{Title: title}, map[udiff.OpKind]int{}
+	out := difference{Title: title}
 	for _, hunk := range unified.Hunks {
 		out.Lines = append(out.Lines, diffLine{"quiet", fmt.Sprintf("@ line %d", hunk.FromLine)})
 		for _, line := range hunk.Lines {
-			if counts[line.Kind]++; len(out.Lines) > maxDiffLines {
-				continue
+			if len(out.Lines) > maxDiffLines {
+				break
 			}
 			text, ended := strings.CutSuffix(line.Content, "\n")
 			if !ended {
@@ -43,11 +39,9 @@ func differenceOf(title, before, after string) []difference {
 			out.Lines = append(out.Lines, diffLine{diffClasses[sign], string(sign) + " " + visibleLines(text)})
 		}
 	}
-	out.Note = wording.Count(counts[udiff.Delete], "line", "lines") + " removed, " + strconv.Itoa(counts[udiff.Insert]) +
-		" added"
 	if len(out.Lines) > maxDiffLines {
 		out.Lines = out.Lines[:maxDiffLines]
-		out.Note += fmt.Sprintf("; the first %d lines of the difference are shown", maxDiffLines)
+		out.Note = fmt.Sprintf("The first %d lines of the difference are shown.", maxDiffLines)
 	}
 	return []difference{out}
 }

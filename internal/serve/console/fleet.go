@@ -55,13 +55,7 @@ func (f fleetFilter) With(state string) string {
 }
 
 func (f fleetFilter) query() string {
-	q := url.Values{}
-	for key, value := range map[string]string{"ns": f.Namespace, "state": f.State, "label": f.Label, "group": f.Group} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
-	return "?" + q.Encode()
+	return queryOf(map[string]string{"ns": f.Namespace, "state": f.State, "label": f.Label, "group": f.Group})
 }
 
 // fleetPage is what the template of the fleet shows.
@@ -140,11 +134,11 @@ func (d *fleetPage) count(cells []live.Cell) {
 			d.Attention++
 		}
 	}
-	d.Counts = countsOf(counts)
+	d.Counts = countsOf(counts, stateOrder)
 }
 
-func countsOf(counts map[string]int) (list []stateCount) {
-	for _, state := range stateOrder {
+func countsOf(counts map[string]int, order []string) (list []stateCount) {
+	for _, state := range order {
 		list = append(list, stateCount{state, counts[state]})
 	}
 	return list
@@ -172,7 +166,7 @@ func (d *fleetPage) group(cells []live.Cell) {
 			for _, c := range members {
 				counts[c.State]++
 			}
-			g.Counts = countsOf(counts)
+			g.Counts = countsOf(counts, stateOrder)
 		} else {
 			g.Cells = cellsHTML(members)
 		}

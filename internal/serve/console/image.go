@@ -1,137 +1,80 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
-)
-
-const (
-	// maxImageHosts is how many hosts of an image are listed.
-	maxImageHosts = 50
-	// The first piece of an upload is small, so that a refusal comes soon; the next ones are twice as large each, up
-	// to the largest. What has arrived of a piece that is cut off is kept.
-	firstPiece, largestPiece = 1 << 20, 64 << 20
+	"glowplug/internal/domain/wording"
+	"glowplug/internal/serve/console/live"
 )
 
 // imagePage is what the template of an image shows.
 type imagePage struct {
 	imageRow
 	Arguments []explain.Argument
-	Hosts     []imageHost
-	// AllHosts counts the hosts, and HostsRefused says why they are not listed.
-	AllHosts     int
-	HostsRefused string
-	Events       []v1.Event
-	// TakesUploads is true where the file is uploaded.
-	TakesUploads             bool
-	FirstPiece, LargestPiece int
-}
-
-// imageHost is a host that boots the image. Fault says that it cannot read its config.
-type imageHost struct {
-	*v1.BareMetalHost
-	Fault string
+	Listed    []live.Cell // some of its hosts, those first that need attention
+	Events    []v1.Event
 }
 
 // image shows one image.
 func (s *Server) image(w http.ResponseWriter, r *http.Request, p *page) {
-	cdrom := &v1.ISCSICdrom{}
-	namespace, name := r.PathValue("ns"), r.PathValue("name")
-	p.Title, p.Section = namespace+"/"+name, "images"
-	if err := p.get(kinds.ISCSICdroms, namespace, name, nil, cdrom); err != nil {
-		p.fail(w, "ISCSICdrom "+namespace+"/"+name, err)
+	cdrom := p.imageOf(w, r)
+	if cdrom == nil {
 		return
 	}
-	data := &imagePage{FirstPiece: firstPiece, LargestPiece: largestPiece}
-	data.ISCSICdrom, data.Problems, data.Transfer = cdrom, imageFaults(cdrom), transferOf(p, cdrom)
-	data.Arguments = explain.Arguments(model.ImageFrom(cdrom), nil)
-	data.Booted = hostsOf(p)[model.Ref{Namespace: namespace, Name: name}]
-	data.TakesUploads = takesUploads(&cdrom.Spec)
-	if p.Wants("hosts") {
-		data.readHosts(p)
-	}
+	p.Title = cdrom.Namespace + "/" + cdrom.Name
+	data := &imagePage{imageRow: rowOf(cdrom, hostsOf(p)), Arguments: explain.Arguments(model.ImageFrom(cdrom), nil)}
+	data.Transfer = transferOf(p, cdrom)
+	slices.SortStableFunc(data.Hosts, func(a, b live.Cell) int {
+		switch {
+		case a.Fails() == b.Fails():
+			return 0
+		case a.Fails():
+			return -1
+		}
+		return 1
+	})
+	data.Listed = data.Hosts[:min(len(data.Hosts), 50)]
 	events := &v1.EventList{}
-	if p.get(kinds.Events, namespace, "", eventsOf("ISCSICdrom", name), events) == nil {
+	if p.get(kinds.Events, cdrom.Namespace, "", eventsOf("ISCSICdrom", cdrom.Name), events) == nil {
 		data.Events = newestEvents(events.Items)
 	}
 	p.show(w, "image", data)
 }
 
-// readHosts adds the hosts that boot the image, those first that cannot read their config: hosts of its namespace may
-// name it alone.
-func (d *imagePage) readHosts(p *page) {
-	full := d.Namespace + "/" + d.Name
-	var refused error
-	read := func(namespace, value string) {
-		list, query := &v1.BareMetalHostList{}, url.Values{"fieldSelector": {"spec.image=" + value}, "limit": {"500"}}
-		if err := p.get(kinds.BareMetalHosts, namespace, "", query, list); err != nil {
-			refused = err
-			return
-		}
-		for i := range list.Items {
-			host := imageHost{BareMetalHost: &list.Items[i]}
-			c := apimeta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigReadable)
-			if c != nil && c.Status == metav1.ConditionFalse {
-				host.Fault = c.Message
-			}
-			d.Hosts = append(d.Hosts, host)
-		}
+// imageOf reads the image of a request; nil: it is answered with the reason.
+func (p *page) imageOf(w http.ResponseWriter, r *http.Request) *v1.ISCSICdrom {
+	p.Section = "images"
+	cdrom, namespace, name := &v1.ISCSICdrom{}, r.PathValue("ns"), r.PathValue("name")
+	if err := p.get(kinds.ISCSICdroms, namespace, name, nil, cdrom); err != nil {
+		p.fail(w, "ISCSICdrom "+namespace+"/"+name, err)
+		return nil
 	}
-	for _, namespace := range p.namespaces(kinds.BareMetalHosts) {
-		read(namespace, full)
-	}
-	read(d.Namespace, d.Name)
-	if len(d.Hosts) == 0 && refused != nil {
-		d.HostsRefused = sentence(refused)
-	}
-	d.AllHosts = max(len(d.Hosts), d.Booted.Hosts)
-	slices.SortStableFunc(d.Hosts, func(a, b imageHost) int { return trueFirst(a.Fault != "", b.Fault != "") })
-	d.Hosts = d.Hosts[:min(len(d.Hosts), maxImageHosts)]
-}
-
-// trueFirst sorts what is true first.
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
-}
-
-// takesUploads reports whether the file of an image is uploaded.
-func takesUploads(spec *v1.ISCSICdromSpec) bool {
-	return spec.ISOFile == "" && spec.URL == "" && spec.Stream == nil && spec.External == nil
+	return cdrom
 }
 
 // Facts are what is known of the image and how it is served. Those without a value are left out.
 func (d *imagePage) Facts() [][2]string {
 	spec, status := &d.Spec, &d.Status
 	facts := [][2]string{
-		{"source", d.Source()}, {"sha256", status.SHA256}, {"size", sizeText(status.ISOSize)}, {"volume", status.VolumeID},
-		{"distribution", status.Distro}, {"architectures", strings.Join(status.Architectures, ", ")},
-		{"release", status.ServedRelease}, {"release wanted", status.Release}, {"reads Ignition up to", status.MaxIgnition},
-		{"target", status.TargetIQN}, {"portal", status.PortalIP}, {"file", status.ISOPath}, {"transport", spec.Transport},
-		{"access", spec.Access}, {"allowed initiators", strings.Join(spec.AllowedInitiators, ", ")},
+		{"source", d.Source()}, {"sha256", status.SHA256}, {"volume", status.VolumeID}, {"distribution", status.Distro},
+		{"architectures", strings.Join(status.Architectures, ", ")}, {"release", status.ServedRelease},
+		{"release wanted", status.Release}, {"reads Ignition up to", status.MaxIgnition}, {"target", status.TargetIQN},
+		{"portal", status.PortalIP}, {"file", status.ISOPath}, {"transport", spec.Transport}, {"access", spec.Access},
 		{"config", spec.IgnitionConfig}, {"version", spec.Version}, {"description", spec.Description},
+		{"files served with changes", strings.Join(status.PatchedFiles, ", ")},
 	}
-	if spec.Default {
-		facts = append(facts, [2]string{"default", "unknown machines may boot it"})
-	}
-	if chap := spec.CHAP; chap != nil {
-		facts = append(facts, [2]string{"CHAP", cmp.Or(chap.SecretName, chap.Username)})
+	if status.ISOSize > 0 {
+		facts = append(facts, [2]string{"size", bytesText(status.ISOSize)})
 	}
 	for _, file := range status.Files {
 		facts = append(facts, [2]string{file.Role, bytesText(file.Size) + ", sha256 " + file.SHA256})
@@ -139,9 +82,60 @@ func (d *imagePage) Facts() [][2]string {
 	return slices.DeleteFunc(facts, func(fact [2]string) bool { return fact[1] == "" })
 }
 
-func sizeText(n int64) string {
-	if n == 0 {
-		return ""
+// imageNew shows the form of a new image and, once it is filled in, what it does. The server checks the fields, such
+// as that there is one source.
+func (s *Server) imageNew(w http.ResponseWriter, r *http.Request, p *page) {
+	p.Title, p.Section = "New image", "images"
+	fields := url.Values{} // once: a confirmation has them in its address and in its body
+	for _, name := range []string{"namespace", "name", "url", "sha256", "isoFile"} {
+		fields.Set(name, strings.TrimSpace(r.FormValue(name)))
 	}
-	return bytesText(n)
+	if r.FormValue("review") == "" {
+		p.show(w, "imagenew", map[string]any{"Fields": fields, "Namespaces": s.opts.Live.Namespaces()})
+		return
+	}
+	image := &v1.ISCSICdrom{
+		ObjectMeta: metav1.ObjectMeta{Name: fields.Get("name"), Namespace: fields.Get("namespace")},
+		Spec:       v1.ISCSICdromSpec{URL: fields.Get("url"), SHA256: fields.Get("sha256"), ISOFile: fields.Get("isoFile")},
+	}
+	ref, object := image.Namespace+"/"+image.Name, applied("ISCSICdrom", image)
+	c := &change{
+		Title: "Make the image " + ref, Button: "Make it", What: "ISCSICdrom " + ref + " is made.",
+		Apply: []any{object}, Command: "echo " + quoted(jsonText(object)) + " | kubectl apply -f -",
+		Request: creation(kinds.ISCSICdroms, image.Namespace, image),
+		Back:    Prefix + "images/new?" + fields.Encode(), Done: objectURL("images", image.Namespace, image.Name),
+	}
+	if (&imageRow{ISCSICdrom: image}).TakesUploads() {
+		c.What += " Its file is uploaded on the next page."
+	}
+	p.review(w, c)
+}
+
+// imageDelete shows and makes the deletion of an image and its file.
+func (s *Server) imageDelete(w http.ResponseWriter, r *http.Request, p *page) {
+	image := p.imageOf(w, r)
+	if image == nil {
+		return
+	}
+	ref, row := image.Namespace+"/"+image.Name, rowOf(image, hostsOf(p))
+	c := &change{
+		Title: "Delete the image " + ref, Button: "Delete",
+		What:    "ISCSICdrom " + ref + " is deleted, with the file that was uploaded or downloaded for it.",
+		Command: "kubectl delete iscsicdrom " + quoted(image.Name) + " -n " + quoted(image.Namespace),
+		Delete:  []any{applied("ISCSICdrom", image)},
+		Back:    objectURL("images", image.Namespace, image.Name), Done: Prefix + "images",
+		Request: client.Request{
+			Method: http.MethodDelete, Resource: kinds.ISCSICdroms, Namespace: image.Namespace, Name: image.Name,
+		},
+	}
+	if image.Spec.ISOFile != "" {
+		c.What = "ISCSICdrom " + ref + " is deleted. The file " + image.Spec.ISOFile + " stays in the ISO directory."
+	}
+	for _, reader := range image.Status.Subscribers {
+		c.Notes = append(c.Notes, strings.TrimSpace(reader.Name+" "+reader.InitiatorIQN)+" reads it now.")
+	}
+	if n := len(row.Hosts); n > 0 {
+		c.Notes = append(c.Notes, "It is the image of "+wording.Count(n, "host", "hosts")+".")
+	}
+	p.review(w, c)
 }

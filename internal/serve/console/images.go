@@ -2,10 +2,10 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,48 +15,39 @@ import (
 	"glowplug/internal/serve/console/live"
 )
 
-// maxImages is how many images of a namespace, or of all, are read.
-const maxImages = 500
-
 // imagesPage is what the template of the images shows.
 type imagesPage struct {
 	Namespace, State string // the filter, which stands in the URL
 	Namespaces       []string
+	Counts           []stateCount
 	Rows             []imageRow
-	Total            int
+	Total, Hidden    int
 	// IsCut is true where there are more images than are read, and IsMoving where a transfer is under way.
 	IsCut, IsMoving bool
-	Streams         []streamRow
+	Streams         map[string][]releaseRow
 	Refused         string // why the releases are not shown
-}
-
-// Hidden is the number of images that the filter hides.
-func (d *imagesPage) Hidden() int { return d.Total - len(d.Rows) }
-
-// States are the values of the filter.
-func (d *imagesPage) States() []string {
-	return []string{stateAttention, v1.PhaseError, v1.PhasePending, v1.PhaseUploading, v1.PhaseReady}
 }
 
 // imageRow is one image.
 type imageRow struct {
 	*v1.ISCSICdrom
-	live.Booted
-	Transfer *transfer
-	Problems []string
+	Hosts      []live.Cell // those that boot it and that the user may list
+	Unreadable int         // how many of them cannot read their config
+	Transfer   *transfer
+	Problems   []string
 }
 
 // images shows all images, those first that need attention, and the releases of the streams.
 func (s *Server) images(w http.ResponseWriter, r *http.Request, p *page) {
 	p.Title, p.Section = "Images", "images"
-	data := &imagesPage{Namespace: r.URL.Query().Get("ns"), State: r.URL.Query().Get("state")}
-	images := data.read(p)
+	data := &imagesPage{Namespace: r.FormValue("ns"), State: r.FormValue("state")}
+	var images []v1.ISCSICdrom
+	each(p, kinds.ISCSICdroms, url.Values{"limit": {"500"}}, func(list *v1.ISCSICdromList) {
+		images = append(images, list.Items...)
+		data.IsCut = data.IsCut || list.Continue != ""
+	})
 	if p.Wants("images") {
-		hosts := hostsOf(p)
-		for i := range images {
-			data.add(p, &images[i], hosts)
-		}
-		slices.SortStableFunc(data.Rows, func(a, b imageRow) int { return cmp.Compare(a.rank(), b.rank()) })
+		data.read(p, images)
 	}
 	if p.Wants("releases") {
 		data.Streams, data.Refused = streamsOf(p, images)
@@ -64,40 +55,64 @@ func (s *Server) images(w http.ResponseWriter, r *http.Request, p *page) {
 	p.show(w, "images", data)
 }
 
-// hostsOf counts the hosts of each image that the user may list.
-func hostsOf(p *page) map[model.Ref]live.Booted {
-	return p.server.opts.Live.Booted(func(namespace string) bool { return p.may(kinds.BareMetalHosts, namespace) })
-}
-
-// read reads the images that the user may list.
-func (d *imagesPage) read(p *page) (images []v1.ISCSICdrom) {
-	each(p, kinds.ISCSICdroms, url.Values{"limit": {strconv.Itoa(maxImages)}}, func(list *v1.ISCSICdromList) {
-		images = append(images, list.Items...)
-		d.IsCut = d.IsCut || list.Continue != ""
-	})
+// read adds the images that the filter shows, and counts those of the namespace by their state.
+func (d *imagesPage) read(p *page, images []v1.ISCSICdrom) {
+	hosts, counts, namespaces := hostsOf(p), map[string]int{}, map[string]bool{}
+	d.Total = len(images)
 	for i := range images {
-		if name := images[i].Namespace; !slices.Contains(d.Namespaces, name) {
-			d.Namespaces = append(d.Namespaces, name)
+		row := rowOf(&images[i], hosts)
+		namespaces[row.Namespace] = true
+		if d.Namespace != "" && d.Namespace != row.Namespace {
+			continue
+		}
+		isShown := d.State == "" || d.State == row.Phase()
+		counts[row.Phase()]++
+		if row.rank() == 0 {
+			isShown = isShown || d.State == stateAttention
+			counts[stateAttention]++
+		}
+		if isShown {
+			row.Transfer = transferOf(p, row.ISCSICdrom)
+			d.IsMoving = d.IsMoving || row.Transfer != nil
+			d.Rows = append(d.Rows, row)
 		}
 	}
-	d.Total = len(images)
-	return images
+	d.Namespaces = slices.Sorted(maps.Keys(namespaces))
+	for _, state := range []string{stateAttention, v1.PhaseError, v1.PhasePending, v1.PhaseUploading, v1.PhaseReady} {
+		d.Counts = append(d.Counts, stateCount{state, counts[state]})
+	}
+	d.Hidden = d.Total - len(d.Rows)
+	slices.SortStableFunc(d.Rows, func(a, b imageRow) int { return cmp.Compare(a.rank(), b.rank()) })
 }
 
-// add adds an image, unless the filter hides it.
-func (d *imagesPage) add(p *page, image *v1.ISCSICdrom, hosts map[model.Ref]live.Booted) {
-	row := imageRow{
-		ISCSICdrom: image, Problems: imageFaults(image),
-		Booted: hosts[model.Ref{Namespace: image.Namespace, Name: image.Name}],
+// hostsOf returns the hosts of each image.
+func hostsOf(p *page) map[model.Ref][]live.Cell {
+	hosts := map[model.Ref][]live.Cell{}
+	for _, c := range p.cells() {
+		hosts[c.Image] = append(hosts[c.Image], c)
 	}
-	isHidden := d.State != "" && d.State != image.Status.Phase && (d.State != stateAttention || !row.NeedsAttention())
-	if isHidden || d.Namespace != "" && d.Namespace != image.Namespace {
-		return
-	}
-	row.Transfer = transferOf(p, image)
-	d.IsMoving = d.IsMoving || row.Transfer != nil
-	d.Rows = append(d.Rows, row)
+	return hosts
 }
+
+// rowOf adds to an image its hosts, and the messages of its conditions that are not met, but for Ready: that of
+// status.errorMessage is shown beside them.
+func rowOf(image *v1.ISCSICdrom, hosts map[model.Ref][]live.Cell) imageRow {
+	row := imageRow{ISCSICdrom: image, Hosts: hosts[model.Ref{Namespace: image.Namespace, Name: image.Name}]}
+	for i := range row.Hosts {
+		if row.Hosts[i].Unreadable {
+			row.Unreadable++
+		}
+	}
+	for _, c := range image.Status.Conditions {
+		if c.Status == metav1.ConditionFalse && c.Type != v1.ConditionReady && c.Message != image.Status.ErrorMessage {
+			row.Problems = append(row.Problems, c.Type+" is False ("+c.Reason+"): "+c.Message)
+		}
+	}
+	return row
+}
+
+// Phase is that of the image, also before the server has set one.
+func (r *imageRow) Phase() string { return cmp.Or(r.Status.Phase, v1.PhasePending) }
 
 // NeedsAttention reports whether something is wrong with the image, or with what its hosts get.
 func (r *imageRow) NeedsAttention() bool { return r.rank() == 0 }
@@ -113,17 +128,6 @@ func (r *imageRow) rank() int {
 	return 2
 }
 
-// imageFaults are the messages of the conditions that are not met, but for Ready: that of status.errorMessage is shown
-// beside them.
-func imageFaults(image *v1.ISCSICdrom) (faults []string) {
-	for _, c := range image.Status.Conditions {
-		if c.Status == metav1.ConditionFalse && c.Type != v1.ConditionReady && c.Message != image.Status.ErrorMessage {
-			faults = append(faults, c.Type+" is False ("+c.Reason+"): "+c.Message)
-		}
-	}
-	return faults
-}
-
 // Source says where the image comes from, as kubectl get does.
 func (r *imageRow) Source() string {
 	spec := &r.Spec
@@ -135,4 +139,58 @@ func (r *imageRow) Source() string {
 		return spec.External.Portal
 	}
 	return cmp.Or(spec.URL, spec.ISOFile, "upload")
+}
+
+// TakesUploads reports whether the file of the image is uploaded.
+func (r *imageRow) TakesUploads() bool {
+	return r.Spec.Stream == nil && r.Spec.External == nil && r.Spec.URL == "" && r.Spec.ISOFile == ""
+}
+
+// releaseRow is a release, with the images that serve it.
+type releaseRow struct {
+	Release, Modified, Architectures string
+	Current                          string // "true" or "false"
+	Images                           []releaseImage
+}
+
+// releaseImage is an image that serves a release. Wanted is the one that it has to serve, where that is another one.
+type releaseImage struct{ Ref, Wanted string }
+
+// streamsOf reads the releases by the names of their streams: the current one first, then the newest. refused says why
+// they cannot be read.
+func streamsOf(p *page, images []v1.ISCSICdrom) (streams map[string][]releaseRow, refused string) {
+	rows, _, err := p.rows(kinds.StreamReleases, "", "", 500) // each object has hundreds of kilobytes
+	if err != nil {
+		return nil, sentence(err)
+	}
+	streams = map[string][]releaseRow{}
+	for _, row := range rows {
+		stream := row["stream"]
+		streams[stream] = append(streams[stream], releaseRow{
+			Release: row["release"], Modified: row["modified"], Architectures: row["architectures"],
+			Current: row["current"], Images: imagesOf(images, stream, row["release"]),
+		})
+	}
+	for _, releases := range streams {
+		slices.SortFunc(releases, func(a, b releaseRow) int {
+			return cmp.Or(cmp.Compare(b.Current, a.Current), cmp.Compare(b.Release, a.Release))
+		})
+	}
+	return streams, ""
+}
+
+// imagesOf returns the images of a stream that serve a release.
+func imagesOf(images []v1.ISCSICdrom, stream, release string) (of []releaseImage) {
+	for i := range images {
+		image := &images[i]
+		if image.Spec.Stream == nil || image.Spec.Stream.Name != stream || image.Status.ServedRelease != release {
+			continue
+		}
+		found := releaseImage{Ref: image.Namespace + "/" + image.Name}
+		if image.Status.Release != release {
+			found.Wanted = image.Status.Release
+		}
+		of = append(of, found)
+	}
+	return of
 }

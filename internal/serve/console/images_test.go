@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/kinds"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/limit"
 	"glowplug/internal/serve/console/live"
 )
@@ -48,52 +48,25 @@ func TestImagesThatFailComeFirst(t *testing.T) {
 	unmet := metav1.Condition{Type: v1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: "Failed", Message: "no"}
 	ready := metav1.Condition{Type: v1.ConditionReady, Status: metav1.ConditionFalse, Message: "why"}
 	for name, test := range map[string]struct {
-		row  imageRow
-		want int
+		image      *v1.ISCSICdrom
+		unreadable bool
+		want       int
 	}{
-		"an error":                    {imageRow{ISCSICdrom: image(v1.PhaseError, ready)}, 0},
-		"an unmet condition":          {imageRow{ISCSICdrom: image(v1.PhaseReady, unmet)}, 0},
-		"a config that is not read":   {imageRow{ISCSICdrom: image(v1.PhaseReady), Booted: live.Booted{Unreadable: 1}}, 0},
-		"no upload yet":               {imageRow{ISCSICdrom: image(v1.PhasePending, ready)}, 1},
-		"nothing that the server set": {imageRow{ISCSICdrom: image("")}, 1},
-		"ready":                       {imageRow{ISCSICdrom: image(v1.PhaseReady)}, 2},
+		"an error":                    {image(v1.PhaseError, ready), false, 0},
+		"an unmet condition":          {image(v1.PhaseReady, unmet), false, 0},
+		"a config that is not read":   {image(v1.PhaseReady), true, 0},
+		"no upload yet":               {image(v1.PhasePending, ready), false, 1},
+		"nothing that the server set": {image(""), false, 1},
+		"ready":                       {image(v1.PhaseReady), false, 2},
 	} {
-		test.row.Problems = imageFaults(test.row.ISCSICdrom)
-		if got := test.row.rank(); got != test.want {
+		ref := model.Ref{Namespace: test.image.Namespace, Name: test.image.Name}
+		row := rowOf(test.image, map[model.Ref][]live.Cell{ref: {{Unreadable: test.unreadable}}})
+		if got := row.rank(); got != test.want {
 			t.Errorf("%s has the rank %d, want %d", name, got, test.want)
 		}
 	}
-	if got := imageFaults(image(v1.PhaseReady, unmet)); !slices.Equal(got, []string{"UpToDate is False (Failed): no"}) {
+	got := rowOf(image(v1.PhaseReady, unmet), nil).Problems
+	if !slices.Equal(got, []string{"UpToDate is False (Failed): no"}) {
 		t.Errorf("the faults are %q", got)
-	}
-}
-
-// TestEditLeavesOtherFields: a form that is sent as it was shown changes nothing, and fields that it does not have
-// stay.
-func TestEditLeavesOtherFields(t *testing.T) {
-	isMenu, without := false, false
-	for name, spec := range map[string]v1.ISCSICdromSpec{
-		"upload":   {CHAP: &v1.CHAP{SecretName: "login"}, AllowedInitiators: []string{"iqn.1"}, Menu: &isMenu},
-		"url":      {URL: "https://h/a.iso", SHA256: "ab", KernelArgs: []string{"a=b", "c d"}, DefaultKernelArgs: &without},
-		"file":     {ISOFile: "a.iso", Description: "d", Version: "1", Access: v1.AccessHosts, Transport: v1.TransportHTTP},
-		"stream":   {Stream: &v1.StreamImage{Name: "stable", Format: v1.FormatPXE, Update: v1.UpdateFollow, Release: "43"}},
-		"external": {External: &v1.ExternalTarget{Portal: "192.0.2.1", IQN: "iqn.2"}, IgnitionConfig: "base"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			image := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Namespace: "rack-a", Name: "a"}, Spec: spec}
-			fields := fieldsOfImage(image.Spec)
-			get := func(name string) string { return fields[name] }
-			patch := func() string { return jsonText(imageEdit(image, get).Request.Body.(map[string]any)["spec"]) }
-			if got := patch(); got != "{}" {
-				t.Errorf("the patch is %s", got)
-			}
-			fields["version"] = "2"
-			if got := patch(); got != `{"version":"2"}` {
-				t.Errorf("the patch is %s", got)
-			}
-			if c := imageEdit(image, get); c.Request.Resource != kinds.ISCSICdroms || len(c.Apply) != 1 {
-				t.Errorf("the change is %+v", c)
-			}
-		})
 	}
 }

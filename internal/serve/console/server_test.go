@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -62,71 +58,30 @@ func TestEventsAreBounded(t *testing.T) {
 	has(t, events.open(t, "events"), "of 10000 events", "There are more than were read")
 }
 
-// numbersFor returns a registry with some metrics.
-func numbersFor(stuck float64) func(*Options) {
-	r := prometheus.NewRegistry()
-	gauge := func(name, label string, values map[string]float64) {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name}, []string{label})
-		r.MustRegister(g)
-		for value, number := range values {
-			g.WithLabelValues(value).Set(number)
-		}
-	}
-	gauge("glowplug_boots_stuck", "of", map[string]float64{"all": stuck})
-	gauge("glowplug_ignitionconfigs", "phase", map[string]float64{"Ready": 4, "Error": 0})
-	gauge("glowplug_api_memory_bytes", "of", map[string]float64{"requests": 2048})
-	gauge("glowplug_api_memory_limit_bytes", "of", map[string]float64{"requests": 1 << 20})
-	gauge("glowplug_store_replicas", "bucket", map[string]float64{"BOOTS": 0})
-	gauge("glowplug_store_current_replicas", "bucket", map[string]float64{"BOOTS": 0})
-	return func(o *Options) {
-		o.Metrics = r
-		o.Facts = func() []Fact { return []Fact{{"own certificate", "valid for 3 days", true}} }
-	}
+// knows has the server know a fact about itself.
+func knows(o *Options) {
+	o.Facts = func() []Fact { return []Fact{{"own certificate", "valid for 3 days", true}} }
 }
 
-// TestServerIsShown: what is not ready comes first, then facts and numbers with plain names.
+// TestServerIsShown: what is not ready comes first, then facts.
 func TestServerIsShown(t *testing.T) {
-	page := answers{}.open(t, "server", numbersFor(2))
+	page := answers{}.open(t, "server", knows)
 	has(t, page, "Not ready: 1 of 2 parts", "<code>nats</code> failed: reason withheld", "the program answers",
-		"own certificate", "valid for 3 days", "configs", "Ready: 4", "hosts whose boot takes no step", "memory of the API in use",
-		"requests: 2.0 KiB of 1.0 MiB")
-	hasNone(t, page, "NATS servers")
+		"own certificate", "valid for 3 days")
 }
 
-// TestServerNumbersNeedTheRight: who may not get /metrics sees whether the server is ready, and why not more.
-func TestServerNumbersNeedTheRight(t *testing.T) {
+// TestServerFactsNeedTheRight: who may not get /metrics sees whether the server is ready, and why not more.
+func TestServerFactsNeedTheRight(t *testing.T) {
 	var asked []string
-	page := answers{}.open(t, "server", numbersFor(2), func(o *Options) {
+	page := answers{}.open(t, "server", knows, func(o *Options) {
 		o.MayGet = func(_ context.Context, who user.Info, path string) bool {
 			asked = append(asked, who.GetName()+" "+path)
 			return false
 		}
 	})
 	has(t, page, "Not ready", "user &#34;ann&#34; cannot get path &#34;/metrics&#34;")
-	hasNone(t, page, "own certificate", "glowplug_")
+	hasNone(t, page, "own certificate")
 	if !slices.Equal(asked, []string{"ann /metrics"}) {
 		t.Errorf("asked for %q", asked)
-	}
-}
-
-// TestNumbersAreOfTheReference: each number of the page is a metric of docs/reference/metrics.md.
-func TestNumbersAreOfTheReference(t *testing.T) {
-	reference, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range numberGroups {
-		for _, line := range group.lines {
-			for _, name := range []string{line.metric, line.limit} {
-				if name == "" {
-					continue
-				}
-				_, row, ok := strings.Cut(string(reference), "\n| `"+name+"` |")
-				row, _, _ = strings.Cut(row, "\n")
-				if !ok || !strings.Contains(row, line.label) {
-					t.Errorf("%s has no metric %s by %s", line.name, name, line.label)
-				}
-			}
-		}
 	}
 }

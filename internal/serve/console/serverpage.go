@@ -29,23 +29,9 @@ type serverPage struct {
 	// Refused says why the rest is not shown; "": it is.
 	Refused string
 	Facts   []Fact
-	Groups  []numberGroup
 }
 
-// numberGroup are numbers of one subject.
-type numberGroup struct {
-	Title string
-	Rows  []numberRow
-}
-
-// numberRow is a number with its plain name.
-type numberRow struct {
-	Name, Text string
-	// Metric is its name at /metrics.
-	Metric string
-}
-
-// metricsPath is the path whose readers see the numbers of the server.
+// metricsPath is the path whose readers see the facts about the server.
 const metricsPath = "/metrics"
 
 // serverPage shows how this server is.
@@ -63,22 +49,13 @@ func (s *Server) serverPage(w http.ResponseWriter, _ *http.Request, p *page) {
 			data.Failing++
 		}
 	}
-	if s.opts.Metrics == nil || !s.opts.MayGet(p.ctx, p.who, metricsPath) {
-		data.Refused = fmt.Sprintf("user %q cannot get path %q: numbers, listeners and certificates are for those "+
+	if !s.opts.MayGet(p.ctx, p.who, metricsPath) {
+		data.Refused = fmt.Sprintf("user %q cannot get path %q: the size of the store, listeners and certificates are for those "+
 			"who can", p.User(), metricsPath)
 		p.show(w, "server", data)
 		return
 	}
 	data.Facts = s.opts.Facts()
-	n, err := numbersOf(s.opts.Metrics)
-	if err != nil {
-		s.opts.Logger.Warn("some numbers of the server cannot be collected", "error", err)
-	}
-	for _, g := range numberGroups {
-		if rows := g.rows(n); len(rows) > 0 {
-			data.Groups = append(data.Groups, numberGroup{g.title, rows})
-		}
-	}
 	p.show(w, "server", data)
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"glowplug/internal/serve/session"
 )
 
 const (
@@ -28,14 +30,16 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	w.Header().Set("Cache-Control", "no-store")
 	next := nextOf(r.FormValue("next"))
-	page := map[string]any{
-		"Next": next, "Problem": problem, "Address": s.insecureAddress(r), "IsForeign": isForeign(r),
+	page := map[string]any{"Next": next, "Problem": problem, "IsForeign": isForeign(r)}
+	if r.TLS == nil && !s.opts.IsLocal(r) {
+		page["Address"] = s.opts.Address(r) // where to sign in instead
 	}
 	if who, _, _ := s.authenticate(r); who != nil {
 		page["User"] = who.GetName()
 	}
-	if name := s.issuer.name(); name != "" {
-		page["Issuer"], page["IssuerLink"] = name, s.issuer.link(next)
+	if name := s.opts.OIDC.Name(); name != "" {
+		// At the address to which the issuer leads back: the cookie of the way is of that host.
+		page["Issuer"], page["IssuerLink"] = name, s.opts.OIDC.URL+"sign-in/oidc?next="+url.QueryEscape(next)
 	}
 	s.render(w, status, "signin", page)
 }
@@ -47,14 +51,6 @@ func isForeign(r *http.Request) bool {
 	return site == "cross-site" || site == "same-site"
 }
 
-// insecureAddress is where to sign in instead, for a request over plain HTTP; "": here.
-func (s *Server) insecureAddress(r *http.Request) string {
-	if r.TLS != nil || s.opts.IsLocal(r) {
-		return ""
-	}
-	return s.opts.Address(r)
-}
-
 // signIn begins a session with a token, or with the code of a one-time link.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -64,73 +60,60 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.showSignIn(w, r, http.StatusForbidden, "A token is not accepted over plain HTTP.")
 		return
 	case code != "":
-		if token = s.links.redeem(code, time.Now()); token == "" {
-			s.refuse(r, "a link", "there is no such link")
-			s.showSignIn(w, r, http.StatusUnauthorized,
-				"The link is not valid any more: it works once, within a minute. Run glowplug console again.")
+		if token = s.links.Redeem(code, time.Now()); token == "" {
+			s.refuse(w, r, "a link", &session.Refusal{Status: http.StatusUnauthorized, Reason: "there is no such link",
+				Says: "The link is not valid any more: it works once, within a minute. Run glowplug console again."})
 			return
 		}
 	case token == "":
 		s.showSignIn(w, r, http.StatusUnprocessableEntity, "The token is missing.")
 		return
 	}
-	if s.opts.User(withToken(r, token)) == nil {
-		s.refuse(r, "a token", "the token is not valid")
-		s.showSignIn(w, r, http.StatusUnauthorized, "The server does not know this token, or it is not valid any more.")
+	if s.opts.User(session.WithToken(r, token)) == nil {
+		s.refuse(w, r, "a token", &session.Refusal{Status: http.StatusUnauthorized, Reason: "the token is not valid",
+			Says: "The server does not know this token, or it is not valid any more."})
 		return
 	}
-	cookie, err := s.sessions.cookie(r, token, time.Time{}, time.Now())
+	cookie, err := s.sessions.Begin(r, token, time.Time{}, time.Now())
 	if err != nil {
 		s.showSignIn(w, r, http.StatusUnprocessableEntity, "The token cannot be used here: "+err.Error()+".")
 		return
-	}
-	if former := s.sessions.of(r, time.Now()); former != nil {
-		s.sessions.end(former)
 	}
 	http.SetCookie(w, cookie)
 	http.Redirect(w, r, nextOf(r.PostFormValue("next")), http.StatusSeeOther)
 }
 
-// refuse logs that somebody could not sign in, as long as there are few such lines.
-func (s *Server) refuse(r *http.Request, by, reason string) {
-	if s.lines.Allow() {
-		s.opts.Logger.Warn("a user could not sign in to the console", "by", by, "client", r.RemoteAddr, "error", reason)
+// makeLink answers a request with a token with the address of a page that signs in with it once.
+func (s *Server) makeLink(w http.ResponseWriter, r *http.Request) {
+	_, token, isBearer := strings.Cut(r.Header.Get("Authorization"), " ")
+	switch {
+	case r.TLS == nil:
+		http.Error(w, "a link is made over HTTPS alone: name the server's HTTPS address", http.StatusForbidden)
+		return
+	case !isBearer || s.opts.User(r) == nil:
+		http.Error(w, "a link needs a token that the server knows; a client certificate signs in by itself, in a browser "+
+			"that has it", http.StatusUnauthorized)
+		return
 	}
+	code := s.links.Add(strings.TrimSpace(token), time.Now())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(map[string]any{"path": Prefix + "sign-in#" + code, "seconds": session.LinkTime.Seconds()})
+}
+
+// refuse tells a user why he could not sign in, and the log, as long as there are few such lines.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, by string, refused *session.Refusal) {
+	if refused.Reason != "" && s.lines.Allow() {
+		s.opts.Logger.Warn("a user could not sign in to the console", "by", by, "client", r.RemoteAddr,
+			"error", refused.Reason)
+	}
+	s.showSignIn(w, r, refused.Status, refused.Says)
 }
 
 // signOut ends the session of a browser.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
-	if found := s.sessions.of(r, time.Now()); found != nil {
-		s.sessions.end(found)
-	}
-	http.SetCookie(w, ownCookie(cookieName(r), "", 0, http.SameSiteStrictMode))
+	http.SetCookie(w, s.sessions.End(r, time.Now()))
 	http.Redirect(w, r, Prefix+"sign-in", http.StatusSeeOther)
-}
-
-// whoami says who is signed in. The page for signing in asks it: a link from another site opens that page without the
-// cookie, which its own requests have.
-func (s *Server) whoami(w http.ResponseWriter, r *http.Request) {
-	who, _, _ := s.authenticate(r)
-	if who == nil {
-		http.Error(w, "nobody is signed in", http.StatusUnauthorized)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string]string{"user": who.GetName()}) // the client may have gone away
-}
-
-// toSignIn answers a request of nobody: a page leads to the form, anything else is 401.
-func (s *Server) toSignIn(w http.ResponseWriter, r *http.Request) {
-	if s.opts.IsLocal(r) {
-		http.Error(w, "this listener is for root and the user of the server", http.StatusUnauthorized)
-		return
-	}
-	if r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Dest") == "empty" {
-		http.Error(w, "your session has ended: sign in again", http.StatusUnauthorized)
-		return
-	}
-	http.Redirect(w, r, Prefix+"sign-in?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 }
 
 // nextOf returns the page to go on to, which is one of the console.

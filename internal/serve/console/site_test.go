@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -58,6 +59,16 @@ func newSite(t *testing.T, change ...func(url string, opts *Options)) *site {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// testKey returns a key of which all bytes are the same.
+func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
+
+// requestWith returns a request to the site with a cookie.
+func (s *site) requestWith(cookie *http.Cookie) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, s.url+Prefix, nil)
+	r.AddCookie(cookie)
+	return r
 }
 
 // userOf knows the tokens of the site.

@@ -11,17 +11,12 @@ import (
 	"glowplug/internal/image"
 )
 
-const (
-	// maxTransfers bounds the transfers whose rate is known.
-	maxTransfers = 1000
-	// stillAfter is when a transfer of which nothing has arrived is said to stand still: its progress is written every
-	// five seconds.
-	stillAfter = 20 * time.Second
-)
+// maxTransfers bounds the transfers whose rate is known.
+const maxTransfers = 1000
 
 // transfer is a download or an upload under way.
 type transfer struct {
-	What            string // "download", "download of the initramfs" or "upload"
+	What            string // "download" or "upload"
 	Received, Total int64
 	// Rate is in bytes a second, and Left the time that the rest takes at it; 0: not known yet. Still is how long
 	// nothing has arrived; 0: something does.
@@ -51,9 +46,6 @@ func transferOf(p *page, of *v1.ISCSICdrom) *transfer {
 	switch d := of.Status.Download; {
 	case d != nil:
 		found = transfer{What: "download", Received: d.Received, Total: d.Total}
-		if d.File != "" && d.File != "disk" {
-			found.What += " of the " + d.File
-		}
 	case of.Status.Phase == v1.PhaseUploading && of.Spec.URL == "" && of.Spec.Stream == nil:
 		header, err := p.server.opts.Client.Do(p.ctx, isoRequest(http.MethodHead, of.Namespace, of.Name), nil)
 		if err != nil {
@@ -83,7 +75,7 @@ func (s *Server) measure(t *transfer, key string, now time.Time) {
 	if took := seen.changedAt.Sub(seen.begunAt); took >= time.Second {
 		t.Rate = int64(float64(seen.last-seen.begun) / took.Seconds())
 	}
-	if still := now.Sub(seen.changedAt); still > stillAfter {
+	if still := now.Sub(seen.changedAt); still > 20*time.Second { // progress is written every five
 		t.Still = still
 		return
 	}

@@ -22,6 +22,9 @@ type Cell struct {
 	Seen time.Time
 	// Labels are those of the host; they must not be changed.
 	Labels map[string]string
+	// Image is the image that the host boots, and Unreadable true where that system cannot read the config.
+	Image      model.Ref
+	Unreadable bool
 }
 
 // Fails reports whether the host needs attention.
@@ -41,7 +44,7 @@ func (h *Hub) cellOf(view model.View, host *model.Host) Cell {
 	unmet := host.Unmet&^model.DataPreserved != 0 || view.Shares(host)
 	return Cell{
 		Ref: host.Ref, State: cmp.Or(progress.State, v1.StateAvailable), Unmet: unmet, Seen: progress.Seen,
-		Labels: host.Labels,
+		Labels: host.Labels, Image: host.Image, Unreadable: host.Unmet&model.ConfigReadable != 0,
 	}
 }
 

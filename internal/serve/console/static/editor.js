@@ -1,138 +1,83 @@
 // The editor of configs: CodeMirror, with each finding under its line.
 //
 // It is mounted in a shadow root, where CodeMirror adopts its style sheets: in the document it would write <style>
-// elements, which the Content-Security-Policy stops. Own colours are in editor.css.
+// elements, which the Content-Security-Policy stops. Own colours are in editor.css, and in console.css.
 import {
-  Annotation, Decoration, EditorState, EditorView, StateEffect, StateField, WidgetType, bracketMatching,
+  Decoration, EditorState, EditorView, StateEffect, StateField, WidgetType, bracketMatching,
   classHighlighter, defaultKeymap, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, history,
   historyKeymap, indentOnInput, indentWithTab, keymap, lineNumbers, syntaxHighlighting, yaml,
 } from "./vendor/codemirror.js";
 
-const signs = { error: "!", warning: "?" };
-
-// A file of more bytes is not read when it is dropped on the editor: no config may be larger (MaxConfigBytes), and an
-// image would fill the memory of the page.
-const maxDropped = 2 << 20;
-
-// A change with this annotation comes from the page, which knows of it: it calls no onChange.
-const fromPage = Annotation.define();
-
 // These colours replace CodeMirror's own, which are stronger than what a style sheet in the shadow root says. The
 // sizes are here so that they hold before editor.css is there.
 const theme = EditorView.theme({
-  "&": { color: "var(--editor-ink)", backgroundColor: "var(--editor-paper)", maxHeight: "var(--editor-height, 70vh)" },
-  "&.cm-focused": { outline: "2px solid var(--editor-focus)" },
+  "&": { color: "var(--text)", backgroundColor: "var(--ground)", maxHeight: "70vh" },
+  "&.cm-focused": { outline: "2px solid var(--link)" },
   ".cm-scroller": { overflow: "auto" },
-  ".cm-content": { caretColor: "var(--editor-ink)" },
-  ".cm-gutters": {
-    color: "var(--editor-faint)", backgroundColor: "var(--editor-gutter)", borderColor: "var(--editor-rule)",
-  },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-gutters": { color: "var(--quiet)", backgroundColor: "var(--raised)", borderColor: "var(--edge)" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--editor-line)" },
-  ".cm-specialChar": { color: "var(--editor-error)" },
+  ".cm-specialChar": { color: "var(--failing)" },
   "&.cm-focused .cm-matchingBracket": { backgroundColor: "var(--editor-match)" },
-  "&.cm-focused .cm-nonmatchingBracket": { backgroundColor: "var(--editor-line)", color: "var(--editor-error)" },
+  "&.cm-focused .cm-nonmatchingBracket": { backgroundColor: "var(--editor-line)", color: "var(--failing)" },
 });
 
 const setFindings = StateEffect.define();
 
-// The findings, each with the begin of its line, which moves with the text around it until new findings come.
+// The findings, each under its line, with which it moves until new findings come.
 const findings = StateField.define({
-  create: () => [],
-  update(list, tr) {
-    for (const effect of tr.effects) {
-      if (effect.is(setFindings)) return effect.value.map((finding) => placed(finding, tr.newDoc));
-    }
-    return tr.docChanged ? list.map((at) => ({ ...at, from: tr.changes.mapPos(at.from, 1) })) : list;
+  create: () => Decoration.none,
+  update(shown, tr) {
+    const effect = tr.effects.find((e) => e.is(setFindings));
+    return effect ? Decoration.set(effect.value.map((f) => underLine(f, tr.newDoc)), true) : shown.map(tr.changes);
   },
+  provide: (field) => EditorView.decorations.from(field),
 });
 
 // A line that the text no longer has is its last line: the text may have changed since it was compiled.
-function placed(finding, doc) {
-  const line = doc.line(Math.min(finding.line, doc.lines));
-  return { finding, from: line.from, offset: offsetOf(line.text, finding.column) };
-}
-
-// offsetOf returns the place of a column in a line. The server counts bytes, a string of JavaScript UTF-16 units.
-function offsetOf(text, column) {
-  const before = new TextEncoder().encode(text).subarray(0, Math.max(0, (column || 1) - 1));
-  return new TextDecoder().decode(before).length;
-}
-
-function targetOf(at, doc) {
-  const line = doc.lineAt(at.from);
-  return line.from + Math.min(at.offset, line.length);
-}
-
-function words({ line, column, path, message, hint }) {
-  const place = column ? `${line}:${column}` : `${line}`;
-  return `${place} ${path && path !== "$" ? `${path}: ` : ""}${message}${hint ? ` (${hint})` : ""}`;
+function underLine(finding, doc) {
+  const { to } = doc.line(Math.min(finding.line, doc.lines));
+  return Decoration.widget({ widget: new FindingWidget(finding), block: true, side: 1 }).range(to);
 }
 
 class FindingWidget extends WidgetType {
-  constructor(finding) {
+  constructor({ severity, line, column, path, message, hint }) {
     super();
-    this.severity = finding.severity === "error" ? "error" : "warning";
-    this.words = words(finding);
+    this.severity = severity === "error" ? "error" : "warning";
+    const place = column ? `${line}:${column}` : `${line}`;
+    const about = path && path !== "$" ? `${path}: ` : "";
+    this.words = `${this.severity} ${place} ${about}${message}${hint ? ` (${hint})` : ""}`;
   }
 
   // CodeMirror keeps the elements of equal widgets: a finding that stays does not flicker.
   eq(other) {
-    return other.severity === this.severity && other.words === this.words;
-  }
-
-  get estimatedHeight() {
-    return 22;
+    return other.words === this.words;
   }
 
   toDOM() {
     const box = document.createElement("div");
     box.className = `finding ${this.severity}`;
-    const sign = document.createElement("span");
-    sign.setAttribute("role", "img");
-    sign.setAttribute("aria-label", this.severity);
-    sign.textContent = signs[this.severity];
-    const text = document.createElement("span");
-    text.textContent = this.words;
-    box.append(sign, text);
+    box.textContent = `${this.severity === "error" ? "!" : "?"} ${this.words}`;
     return box;
   }
 }
 
-const underLines = EditorView.decorations.compute(["doc", findings], (state) => Decoration.set(
-  state.field(findings).map(({ finding, from }) => {
-    const widget = new FindingWidget(finding);
-    return Decoration.widget({ widget, block: true, side: 1 }).range(state.doc.lineAt(from).to);
-  }), true));
-
-// next moves the cursor to the first finding behind it, after the last to the first one.
+// next moves the cursor to the next line with a finding, after the last to the first one.
 function next(view) {
   const { doc, selection } = view.state;
-  const targets = view.state.field(findings).map((at) => ({ finding: at.finding, pos: targetOf(at, doc) }));
+  const targets = [];
+  view.state.field(findings).between(0, doc.length, (to, _, { spec }) => {
+    targets.push({ pos: doc.lineAt(to).from, words: spec.widget.words });
+  });
   if (targets.length === 0) return false;
-  targets.sort((a, b) => a.pos - b.pos);
   const found = targets.find((target) => target.pos > selection.main.head) ?? targets[0];
   view.dispatch({
     selection: { anchor: found.pos },
-    effects: [
-      EditorView.scrollIntoView(found.pos, { y: "center" }),
-      EditorView.announce.of(`${found.finding.severity} ${words(found.finding)}`),
-    ],
+    effects: [EditorView.scrollIntoView(found.pos, { y: "center" }), EditorView.announce.of(found.words)],
   });
   view.focus();
   return true;
 }
-
-// The text keeps its bytes: lines end at \n alone, and a \r is a character that is shown. What is pasted may come
-// from any system.
-const bytes = [
-  EditorState.lineSeparator.of("\n"),
-  highlightSpecialChars({ addSpecialChars: /\r/g }),
-  EditorView.clipboardInputFilter.of((text) => text.replace(/\r\n?/g, "\n")),
-];
-
-const refuseLargeFiles = EditorView.domEventHandlers({
-  drop: (event) => [...event.dataTransfer.files].some((file) => file.size > maxDropped),
-});
 
 // What is typed in place of a selection is inserted here: the browser would keep the look of the replaced text by a
 // style attribute, which the Content-Security-Policy stops.
@@ -146,11 +91,11 @@ const typeOverSelection = EditorView.domEventHandlers({
   },
 });
 
-// createEditor mounts an editor in the element parent, whose content it replaces, and returns what a page does with
-// it. The page gives a label for readers of screens. onChange() is called after each change of the user, without the
-// text: value() copies it, which takes time for a large one. A config that is no YAML has yaml: false.
-export function createEditor(parent, { doc = "", readOnly = false, label, onChange = () => {}, yaml: isYAML = true }) {
-  const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" });
+// createEditor mounts an editor in the element parent, and returns what a page does with it. The page gives a label for
+// readers of screens. onChange() is called after each change, without the text: value() copies it, which takes time for
+// a large one. A config that is no YAML has yaml: false.
+export function createEditor(parent, { doc, readOnly, label, onChange, yaml: isYAML }) {
+  const root = parent.attachShadow({ mode: "open" });
   const link = document.createElement("link");
   link.rel = "stylesheet";
   link.href = new URL("editor.css", import.meta.url).href;
@@ -163,15 +108,13 @@ export function createEditor(parent, { doc = "", readOnly = false, label, onChan
     state: EditorState.create({
       doc,
       extensions: [
-        bytes, theme, findings, underLines, refuseLargeFiles, typeOverSelection, lineNumbers(), highlightActiveLine(),
-        highlightActiveLineGutter(), history(), indentOnInput(), bracketMatching(),
-        syntaxHighlighting(classHighlighter), isYAML ? yaml() : [],
+        theme, findings, typeOverSelection, lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(),
+        highlightSpecialChars(), history(), indentOnInput(), bracketMatching(), syntaxHighlighting(classHighlighter),
+        isYAML ? yaml() : [],
         keymap.of([{ key: "F8", run: next }, ...defaultKeymap, ...historyKeymap, indentWithTab]),
         EditorState.readOnly.of(readOnly),
         EditorView.contentAttributes.of({ "aria-label": label, "aria-describedby": keys.id }),
-        EditorView.updateListener.of((update) => {
-          if (update.docChanged && !update.transactions.some((tr) => tr.annotation(fromPage))) onChange();
-        }),
+        EditorView.updateListener.of((update) => update.docChanged && onChange()),
       ],
     }),
   });
@@ -180,24 +123,9 @@ export function createEditor(parent, { doc = "", readOnly = false, label, onChan
   root.replaceChildren(link, view.dom, keys);
 
   return {
-    // value returns the text.
     value: () => view.state.sliceDoc(),
-    // setText replaces the text, which the user can undo, and removes the findings, which were about the old one.
-    setText(text) {
-      const changes = { from: 0, to: view.state.doc.length, insert: text };
-      view.dispatch({ changes, effects: setFindings.of([]), annotations: fromPage.of(true) });
-    },
-    // setFindings replaces the findings. One without a line is not the editor's: the page shows it elsewhere.
-    setFindings(list) {
-      view.dispatch({ effects: setFindings.of(list.filter((finding) => finding.line > 0)) });
-    },
-    // nextFinding does what F8 does, and returns whether there is a finding.
-    nextFinding: () => next(view),
-    focus: () => view.focus(),
-    // destroy removes the editor; another one can be mounted in the same element.
-    destroy() {
-      view.destroy();
-      root.replaceChildren();
-    },
+    length: () => view.state.doc.length,
+    setFindings: (list) => view.dispatch({ effects: setFindings.of(list) }),
+    nextFinding: () => next(view), // as F8 does
   };
 }

@@ -1,18 +1,12 @@
-// Uploads a file into an image piece by piece and, after a break, goes on from what the server has.
+// Uploads a file into an image piece by piece and, after a break, goes on from what the server has. The first piece is
+// small, so that a refusal comes soon; each further one is twice as large, up to the largest.
 import { Refusal, Sender } from "./send.js";
 
 const form = document.getElementById("upload-form");
 const part = (name) => document.getElementById("upload-" + name);
 let running = null; // the AbortController of the upload under way
 
-function size(n) {
-  const i = n < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(n) / 10));
-  return i ? (n / 1024 ** i).toFixed(1) + " " + "KMGT"[i - 1] + "iB" : n + " B";
-}
-
-function time(s) {
-  return s < 60 ? Math.ceil(s) + " s" : s < 3600 ? `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
-}
+const size = (n) => (n / 2 ** 20).toFixed(1) + " MiB";
 
 function say(note, problem = "") {
   part("note").textContent = note;
@@ -20,32 +14,24 @@ function say(note, problem = "") {
   part("problem").hidden = !problem;
 }
 
-let samples = []; // of the last ten seconds
+// show shows how much is sent; the head of the page has the rate and the time left.
 function show(sent, total) {
-  const now = performance.now();
-  samples = samples.filter(([at, n]) => now - at < 10_000 && n <= sent);
-  samples.push([now, sent]);
-  const [at, from] = samples[0];
-  const rate = now - at > 500 ? ((sent - from) * 1000) / (now - at) : 0;
   const [bar, text] = part("progress").children;
   bar.max = total || 1;
   bar.value = sent;
-  text.textContent = `${size(sent)} of ${size(total)}` + (rate && sent < total ? ` · ${size(rate)}/s · ${time((total - sent) / rate)} left` : "");
+  text.textContent = `${size(sent)} of ${size(total)}`;
 }
 
-async function pause(ms, why, signal) {
-  for (const end = Date.now() + ms; Date.now() < end; ) {
-    signal.throwIfAborted();
-    say(`${why}: trying again in ${time((end - Date.now()) / 1000)}`);
-    await new Promise((done) => setTimeout(done, 250));
-  }
+function pause(ms, why, signal) {
+  say(`${why}: trying again in ${Math.ceil(ms / 1000)} s`);
+  return new Promise((done) => {
+    setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+  });
 }
 
 async function upload(file, signal) {
-  const sender = new Sender(form.dataset.iso, file, form.elements.sha256.value, signal, {
-    sent: (n) => show(n, file.size),
-    compared: (n, all) => say(`comparing the file with the ${size(all)} that the server has: ${Math.floor((100 * n) / all)} %`),
-  });
+  const sender = new Sender(form.dataset.iso, file, form.elements.sha256.value, signal, (n) => show(n, file.size));
   for (let tries = 0; ; tries++) {
     try {
       let at = await sender.where();
@@ -70,16 +56,14 @@ async function begin(event) {
   const file = form.elements.iso.files[0];
   running = new AbortController();
   setRunning(true);
-  samples = [];
   say("");
   show(0, file.size);
   try {
     const image = await upload(file, running.signal);
-    const status = image?.status ?? {};
     show(file.size, file.size);
-    say(`The server has all of ${file.name}. ${status.phase ?? ""}`, status.errorMessage);
+    say(`The server has all of ${file.name}. ${image?.status?.phase ?? ""}`, image?.status?.errorMessage);
   } catch (error) {
-    if (running.signal.aborted) say("Stopped. Upload the same file again, and it goes on from there.");
+    if (running.signal.aborted) say("Stopped. The next upload begins anew.");
     else say("", error.message);
   }
   running = null;

@@ -1,12 +1,10 @@
-package console
+package session
 
 import (
 	"bytes"
 	"compress/flate"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -29,13 +27,6 @@ func cookieName(r *http.Request) string {
 	return name
 }
 
-// tooLongError is a token that no cookie can hold.
-type tooLongError struct{ bytes int }
-
-func (e tooLongError) Error() string {
-	return fmt.Sprintf("it has %d bytes, more than a cookie can hold: sign in with another one", e.bytes)
-}
-
 // ownCookie is a cookie for requests over HTTPS to this host alone, which no script can read; without life it removes
 // the one that the browser has.
 func ownCookie(name, value string, life time.Duration, site http.SameSite) *http.Cookie {
@@ -48,21 +39,18 @@ func ownCookie(name, value string, life time.Duration, site http.SameSite) *http
 
 // sealed returns the value of a cookie, which is one of that name alone. It is compressed, since a token is text of
 // few different letters. The length of a cookie tells nobody a secret in it: nothing beside a token is of the choice of
-// others, and the secrets of a state are of one cookie alone.
-func (s *sessions) sealed(name string, content any) (string, error) {
+// others, and the secrets of a way are of one cookie alone.
+func (s *Sessions) sealed(name string, content any) string {
 	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(json.NewEncoder(w).Encode(content), w.Close()); err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, packed.Bytes(), []byte(name))), nil
+	// No step fails: the content is texts and a time, and goes to memory.
+	w, _ := flate.NewWriter(&packed, flate.BestCompression)
+	_ = json.NewEncoder(w).Encode(content)
+	_ = w.Close()
+	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, packed.Bytes(), []byte(name)))
 }
 
 // open reads the cookie of a request that sealed has made, and reports whether there is one.
-func (s *sessions) open(r *http.Request, name string, content any) bool {
+func (s *Sessions) open(r *http.Request, name string, content any) bool {
 	cookie, err := r.Cookie(name)
 	if err != nil {
 		return false
