@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	v1 "glowplug/api/v1"
@@ -67,17 +68,31 @@ func (h *Hub) Cells(may func(namespace string) bool) []Cell {
 	return cells
 }
 
-// cells encodes the cells of hosts of a namespace; "" is a host that is gone.
-func (h *Hub) cells(view model.View, namespace string, names map[string]struct{}) []byte {
-	codes := make(map[string]string, len(names))
+// cells encodes the cells of hosts of a namespace; "" is a host that is gone. In a storm those that have not changed
+// are left out, and nil is none: a boot has more steps than states.
+func (h *Hub) cells(view model.View, namespace string, names map[string]struct{}, isStorm bool) []byte {
+	text := make([]byte, 1, 24*len(names)+1)
+	text[0] = '{'
 	for name := range names {
-		codes[name] = ""
-		if host := view.Host(model.Ref{Namespace: namespace, Name: name}); host != nil {
+		ref, code := model.Ref{Namespace: namespace, Name: name}, ""
+		if host := view.Host(ref); host != nil {
 			cell := h.cellOf(view, host)
-			codes[name] = cell.Code()
+			code = cell.Code()
 		}
+		if was, isSent := h.sent[ref]; isStorm && isSent && was == code {
+			continue
+		}
+		h.sent[ref] = code
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		// The name of an object has no character that JSON writes in another way.
+		text = strconv.AppendQuote(append(strconv.AppendQuote(text, name), ':'), code)
 	}
-	return encoded(codes)
+	if isStorm && len(text) == 1 {
+		return nil
+	}
+	return append(text, '}')
 }
 
 // namesOf encodes the names of objects that have changed; null means any.

@@ -22,7 +22,7 @@ const (
 	// calmTick is the pause between two frames, and stormTick the one while many machines boot: frames cost the
 	// processor time that the machines need.
 	calmTick  = 100 * time.Millisecond
-	stormTick = time.Second
+	stormTick = 1200 * time.Millisecond
 	// maxFrames and maxFrameBytes bound the frames that are kept for pages that are behind.
 	maxFrames     = 2048
 	maxFrameBytes = 4 << 20
@@ -67,6 +67,9 @@ type Hub struct {
 	epoch string
 	wake  chan struct{} // holds one: something has changed
 
+	// sent has the last cell of each host that pages were told since one was opened. Run alone uses it.
+	sent map[model.Ref]string
+
 	mu      sync.Mutex
 	changed map[place]map[string]struct{} // nil: any name
 	frames  []frame
@@ -83,7 +86,7 @@ type Hub struct {
 func New(opts Options) *Hub {
 	return &Hub{
 		opts: opts, epoch: rand.Text()[:10], wake: make(chan struct{}, 1), changed: map[place]map[string]struct{}{},
-		news: make(chan struct{}),
+		news: make(chan struct{}), sent: map[model.Ref]string{},
 	}
 }
 
@@ -210,15 +213,19 @@ func (h *Hub) publish(isStorm bool) {
 	}
 	h.mu.Unlock()
 	if idle {
+		clear(h.sent)
 		return
 	}
 	view, frames := h.opts.Inventory.View(), make([]frame, 0, len(changed))
 	for at, names := range changed {
 		var data []byte
 		if at.resource == kinds.BareMetalHosts && names != nil {
-			data = h.cells(view, at.namespace, names)
+			data = h.cells(view, at.namespace, names, isStorm)
 		} else {
 			data = namesOf(names)
+		}
+		if data == nil {
+			continue
 		}
 		frames = append(frames, frame{resource: at.resource, namespace: at.namespace, text: data})
 	}

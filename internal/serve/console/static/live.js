@@ -48,6 +48,7 @@ export function follow() {
 function take(message) {
   switch (message.type) {
     case "state":
+      if (storm && message.state === "live" && !message.storm) all(); // steps without a new state were not told
       storm = Boolean(message.storm);
       setState(message.state);
       break;
