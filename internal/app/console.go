@@ -3,6 +3,7 @@ package app
 import (
 	"net"
 	"net/http"
+	"strings"
 
 	"glowplug/internal/client"
 	"glowplug/internal/domain/kinds"
@@ -69,7 +70,7 @@ func consoleAddress(a *App, r *http.Request) string {
 		}
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
-			name = r.Host
+			name = strings.Trim(r.Host, "[]")
 		}
 		_, port, err := net.SplitHostPort(d.listener.Addr().String())
 		if err == nil {

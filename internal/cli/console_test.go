@@ -132,12 +132,24 @@ func TestConsoleWithACertificate(t *testing.T) {
 	}
 }
 
+// TestConsoleOverPlainHTTP: no link is made there, and the command says what to do.
+func TestConsoleOverPlainHTTP(t *testing.T) {
+	withoutDesktop(t)
+	dir := t.TempDir()
+	runServer(t, "--data-dir", dir)
+	const want = "error: the server answered 403 Forbidden: a link is made over HTTPS alone: name the server's HTTPS " +
+		"address\nhint: start the server with --listen-tls, or name its admin listener: --server http://127.0.0.1:8081\n"
+	if code, out, errs := run("console", "--kubeconfig", filepath.Join(dir, "admin.kubeconfig")); code == 0 || out != "" ||
+		errs != want {
+		t.Errorf("%d %s\n%s, want\n%s", code, out, errs, want)
+	}
+}
+
 // TestConsoleThatIsNotThere: the command says why there is no link, and what to do.
 func TestConsoleThatIsNotThere(t *testing.T) {
 	withoutDesktop(t)
-	off, plain, admin := t.TempDir(), t.TempDir(), freeAddress(t)
+	off, admin := t.TempDir(), freeAddress(t)
 	runServer(t, "--data-dir", off, "--listen-tls", freeAddress(t), "--console=false", "--admin-listen", admin)
-	runServer(t, "--data-dir", plain)
 	adminOf := func(dir string) string { return filepath.Join(dir, "admin.kubeconfig") }
 	code, viewer, errs := run("token", "create", "viewer", "--role", "view", "-o", "kubeconfig", "--kubeconfig", adminOf(off))
 	if code != 0 {
@@ -164,9 +176,6 @@ func TestConsoleThatIsNotThere(t *testing.T) {
 		"an administrator":   {[]string{"--kubeconfig", adminOf(off)}, none},
 		"a viewer":           {[]string{"--kubeconfig", viewers}, none},
 		"the admin listener": {[]string{"--server", "http://" + admin}, none},
-		"plain HTTP": {[]string{"--kubeconfig", adminOf(plain)}, "error: the server answered 403 Forbidden: a link is made " +
-			"over HTTPS alone: name the server's HTTPS address\nhint: start the server with --listen-tls, or name its admin " +
-			"listener: --server http://127.0.0.1:8081\n"},
 		"a socket": {[]string{"--server", "unix:/run/admin.sock"}, "error: --server: no browser opens a Unix socket\nhint: " +
 			"name a listener that it can open: --kubeconfig DATA-DIR/admin.kubeconfig, or an admin listener such as " +
 			"http://127.0.0.1:8081\n"},

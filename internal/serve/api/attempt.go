@@ -55,6 +55,7 @@ func (e *endpoint) withAttempt(ctx context.Context, dryRun []string) (context.Co
 		return ctx, a
 	}
 	a := &attempt{dryRun: dryrun.IsDryRun(dryRun), began: time.Now()}
+	addTrace(ctx, func(t *traceData) { t.dryRun = a.dryRun }) // which a body may say as well as the query
 	if e.inventory != nil {
 		a.view = e.inventory.View()
 	}

@@ -47,6 +47,8 @@ type traceData struct {
 	user, as string
 	// admitted is true after the request was authorized.
 	admitted bool
+	// dryRun is true for a write that stores nothing.
+	dryRun bool
 	// name is the name of an object that is created.
 	name string
 }
@@ -126,7 +128,7 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 		caller = t.resolver.Caller(r)
 		line.add("client", addressText(caller.Addr))
 	}
-	dryRun := r.URL.Query().Has("dryRun")
+	dryRun := seen.dryRun || r.URL.Query().Has("dryRun")
 	if seen.admitted && status < http.StatusBadRequest && !dryRun && ok && !isInternal(r.Context()) &&
 		info.IsResourceRequest && info.APIGroup == v1.GroupName && info.Subresource == "" {
 		t.wrote(seen.user, info.Verb, info.Resource, model.Ref{Namespace: info.Namespace, Name: cmp.Or(info.Name, seen.name)})

@@ -86,12 +86,8 @@ var failed = url.Values{"fieldSelector": {"status.phase=" + v1.PhaseError}, "lim
 
 func configProblems(p *page) (all []problem) {
 	each(p, kinds.IgnitionConfigs, failed, func(list *v1.IgnitionConfigList) {
-		for i := range list.Items {
-			c := &list.Items[i]
-			all = append(all, problem{
-				Name: "IgnitionConfig " + c.Namespace + "/" + c.Name, URL: objectURL("configs", c.Namespace, c.Name),
-				Since: lastFailure(c.Status.Conditions, c.CreationTimestamp.Time), Text: "is Error: " + c.Status.ErrorMessage,
-			})
+		for _, c := range list.Items {
+			all = append(all, failure("IgnitionConfig", "configs", &c.ObjectMeta, c.Status.Conditions, c.Status.ErrorMessage))
 		}
 	})
 	return all
@@ -99,15 +95,19 @@ func configProblems(p *page) (all []problem) {
 
 func imageProblems(p *page) (all []problem) {
 	each(p, kinds.ISCSICdroms, failed, func(list *v1.ISCSICdromList) {
-		for i := range list.Items {
-			c := &list.Items[i]
-			all = append(all, problem{
-				Name: "ISCSICdrom " + c.Namespace + "/" + c.Name, URL: objectURL("images", c.Namespace, c.Name),
-				Since: lastFailure(c.Status.Conditions, c.CreationTimestamp.Time), Text: "is Error: " + c.Status.ErrorMessage,
-			})
+		for _, c := range list.Items {
+			all = append(all, failure("ISCSICdrom", "images", &c.ObjectMeta, c.Status.Conditions, c.Status.ErrorMessage))
 		}
 	})
 	return all
+}
+
+// failure is the problem of an object in phase Error, for the reason in message.
+func failure(kind, pages string, o *metav1.ObjectMeta, conditions []metav1.Condition, message string) problem {
+	return problem{
+		Name: kind + " " + o.Namespace + "/" + o.Name, URL: objectURL(pages, o.Namespace, o.Name),
+		Since: lastFailure(conditions, o.CreationTimestamp.Time), Text: "is Error: " + message,
+	}
 }
 
 // strangers returns the unknown machines that asked last.

@@ -72,7 +72,7 @@ func (f bootFilter) query() string {
 
 // Hides reports whether the filter leaves boots out.
 func (f bootFilter) Hides() bool {
-	return f.Namespace+f.Host+f.Outcome+f.Image != "" || f.Unknown || f.Last != allTime
+	return f.Namespace+f.Host+f.Outcome+f.Image != "" || f.Unknown || f.Last != allTime && f.Last != bootTimes[0].Value
 }
 
 // search is the filter as the API has it.

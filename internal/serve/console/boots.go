@@ -39,7 +39,7 @@ func (s *Server) boots(w http.ResponseWriter, r *http.Request, p *page) {
 	readable := p.namespaces(kinds.Boots)
 	data.Namespaces = readable
 	if slices.Equal(readable, []string{""}) {
-		data.Namespaces = s.opts.Live.Namespaces()
+		data.Namespaces = p.namespaceNames(kinds.Boots)
 	}
 	if data.Filter.Unknown {
 		data.Filter.Namespace = v1.NamespaceDefault

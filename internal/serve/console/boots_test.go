@@ -54,7 +54,7 @@ func TestBootsAreListed(t *testing.T) {
 		bootOf("node-1", 7, 3, v1.OutcomeProvisioned), stranger(), bootOf("node-2", 1, 30, v1.OutcomeAbandoned),
 		bootOf("node-1", 6, 4, v1.OutcomeFailed), bootOf("node-3", 1, 2000, v1.OutcomeFailed),
 	}}}.open(t, "boots")
-	has(t, page, "showing 4 boots that began in the last 24 h; the filter hides all others", "boots?last=all",
+	has(t, page, "showing 4 boots that began in the last 24 h", "boots?last=all",
 		`href="/console/hosts/rack-a/node-1"`, "boot 7", "Provisioned", `href="/console/images/rack-a/live"`, "43.1",
 		`href="/console/configs/rack-a/worker"`, "g7 ", "1 min 0 s",
 		`href="/console/boots/rack-a/node-1.7?with=node-1.6#differences"`,
@@ -76,14 +76,14 @@ func TestBootsAreFiltered(t *testing.T) {
 	} {
 		page := answers{want: v1.BootList{Items: []v1.Boot{bootOf("found", 1, 3, "")}}}.open(t, "boots"+query)
 		if !strings.Contains(query, "image=x") {
-			has(t, page, "showing 1 boots", "rack-a/found")
+			has(t, page, "showing 1 boot", "rack-a/found")
 		}
 	}
 	failed := bootOf("refused", 1, 3, v1.OutcomeProvisioned)
 	failed.Reason = "it was refused its config"
 	boots := answers{"boots": v1.BootList{Items: []v1.Boot{failed, bootOf("fine", 1, 3, v1.OutcomeProvisioned)}}}
 	page := boots.open(t, "boots?outcome=failed&image=live&last=1h")
-	has(t, page, "showing 1 boots that began in the last 1 h", "rack-a/refused")
+	has(t, page, "showing 1 boot that began in the last 1 h", "rack-a/refused")
 	hasNone(t, page, "rack-a/fine")
 }
 

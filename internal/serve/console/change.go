@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -38,6 +39,8 @@ type change struct {
 	Unconfirmed bool
 	// Why says why the request was refused; nil: the API does.
 	Why func(error) string
+	// Base names the state of the object that was shown: the change is made while it is that. "": it may be any.
+	Base string
 	// Edit is the page at which the fields can be changed again; "": there is none.
 	Edit string
 	// Back is the page to go on to, and Done that after the change; "": Back.
@@ -55,14 +58,26 @@ type changePage struct {
 	IsWorse  bool
 	NoImpact string // why the impact is not known
 	Problem  string
-	Warnings []string
-	Written  bool
+	// IsRefused is true where the API would refuse the write: there is nothing to confirm.
+	IsRefused bool
+	Warnings  []string
+	Written   bool
 }
 
 // review shows a change before it is made, and makes it once it is confirmed (POST).
 func (p *page) review(w http.ResponseWriter, c *change) {
 	p.Title = c.Title
 	data := &changePage{change: c}
+	if p.request.Method == http.MethodPost && c.Base != "" && c.Base != p.request.PostFormValue("base") {
+		c.Unconfirmed, data.Problem = true, "It has been changed since it was shown. This is what the change does now."
+	}
+	if c.Base != "" {
+		c.Fields = maps.Clone(c.Fields)
+		if c.Fields == nil {
+			c.Fields = url.Values{}
+		}
+		c.Fields.Set("base", c.Base)
+	}
 	if p.request.Method == http.MethodPost && !c.Unconfirmed {
 		header, err := p.server.opts.Client.Do(p.ctx, &c.Request, nil)
 		if err == nil {
@@ -95,7 +110,11 @@ func (p *page) predict(data *changePage) {
 		return
 	}
 	report, _, err := p.impact(p.ctx, data.Apply, data.Delete, data.Prediction)
-	if err != nil {
+	switch {
+	case client.Code(err) == http.StatusUnprocessableEntity:
+		data.Problem, data.IsRefused = sentence(err), true
+		return
+	case err != nil:
 		data.NoImpact = sentence(err)
 		return
 	}
@@ -141,6 +160,11 @@ func applied(kind string, object metav1.Object) any {
 		delete(metadata, set)
 	}
 	return out
+}
+
+// baseOf names the state of an object: a write of its spec, and another object of its name, make it another one.
+func baseOf(object metav1.Object) string {
+	return fmt.Sprintf("%s.%d", object.GetUID(), object.GetGeneration())
 }
 
 // mergePatch is a request that changes some fields of an object.

@@ -37,7 +37,7 @@ func (s *Server) config(w http.ResponseWriter, r *http.Request, p *page) {
 	switch {
 	case err != nil:
 	case r.Method == http.MethodPost:
-		d.Form, err = readConfigForm(w, r)
+		d.Form, err = p.readConfigForm(w, r)
 	case stored != nil:
 		d.Form = stored.form()
 	case r.Header.Get(partsHeader) != "":
@@ -103,7 +103,11 @@ func (s *Server) newConfig(w http.ResponseWriter, r *http.Request, p *page) {
 	field := func(name string) string { return strings.TrimSpace(r.FormValue(name)) }
 	form := &configForm{Namespace: field("namespace"), Name: field("name")}
 	if form.Namespace == "" || form.Name == "" {
-		p.show(w, "newconfig", map[string]any{"Namespaces": s.opts.Live.Namespaces(), "Form": form})
+		p.show(w, "newconfig", map[string]any{"Namespaces": p.namespaceNames(kinds.IgnitionConfigs), "Form": form})
+		return
+	}
+	if p.get(kinds.IgnitionConfigs, form.Namespace, form.Name, nil, nil) == nil { // there is one
+		http.Redirect(w, r, objectURL("configs", form.Namespace, form.Name), http.StatusSeeOther)
 		return
 	}
 	typ, format := v1.TypeIgnition, field("format")
@@ -123,7 +127,7 @@ func (s *Server) newConfig(w http.ResponseWriter, r *http.Request, p *page) {
 func (s *Server) compileConfig(w http.ResponseWriter, r *http.Request, p *page) {
 	var object map[string]any
 	var answer []byte
-	form, err := readConfigForm(w, r)
+	form, err := p.readConfigForm(w, r)
 	if err == nil {
 		object, err = form.object(nil)
 	}

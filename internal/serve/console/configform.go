@@ -34,8 +34,18 @@ type configForm struct {
 	Base string
 }
 
-// readConfigForm reads the form in the body of a request.
-func readConfigForm(w http.ResponseWriter, r *http.Request) (*configForm, error) {
+// readConfigForm reads the form in the body of a request, of a user who may list configs. It is large: a few are read
+// at a time, and one of a user.
+func (p *page) readConfigForm(w http.ResponseWriter, r *http.Request) (*configForm, error) {
+	if !p.may(kinds.IgnitionConfigs, r.PathValue("ns")) {
+		return nil, &client.Refused{Code: http.StatusForbidden, Message: fmt.Sprintf(
+			"user %q cannot list ignitionconfigs in the namespace %q", p.User(), r.PathValue("ns"))}
+	}
+	end := p.server.beginForm(p.User())
+	if end == nil {
+		return nil, &client.Refused{Code: http.StatusTooManyRequests, Message: "other forms are being read: try again"}
+	}
+	defer end()
 	r.Body = http.MaxBytesReader(w, r.Body, maxConfigForm)
 	err := r.ParseMultipartForm(maxConfigForm)
 	switch {

@@ -22,7 +22,7 @@ const maxCommand = 2000
 // saveConfig shows what a form does and, once that is confirmed, saves it.
 func (s *Server) saveConfig(w http.ResponseWriter, r *http.Request, p *page) {
 	p.Section = "configs"
-	form, err := readConfigForm(w, r)
+	form, err := p.readConfigForm(w, r)
 	var stored *storedConfig
 	if err == nil {
 		stored, err = p.storedConfig(form.Namespace, form.Name)

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"glowplug/internal/client"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/limit"
 	"glowplug/internal/serve/console/live"
 	"glowplug/internal/serve/session"
@@ -68,6 +70,7 @@ type Server struct {
 	started  time.Time
 	links    *session.Links
 	lines    *rate.Limiter // of the log, about users who could not sign in
+	told     *rate.Limiter // of those who could
 	// serving ends with Shutdown.
 	serving context.Context
 	end     context.CancelFunc
@@ -78,15 +81,17 @@ type Server struct {
 	// streams are those of each user that are open, and open is their number.
 	streams limit.Counts[string]
 	open    int
+	forms   limit.Counts[string] // large forms that are read, of each user
 }
 
 // New returns a Server.
 func New(opts Options) (*Server, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
-		opts: opts, started: time.Now(), streams: limit.Counts[string]{},
+		opts: opts, started: time.Now(), streams: limit.Counts[string]{}, forms: limit.Counts[string]{},
 		links:     session.NewLinks(),
 		lines:     limit.PerSecond(1, 5).Bucket(),
+		told:      limit.PerSecond(1, 5).Bucket(),
 		transfers: limit.NewTable[string](maxTransfers, func() *progress { return &progress{} }),
 	}
 	var err error
@@ -123,6 +128,7 @@ func New(opts Options) (*Server, error) {
 // routes has the pages of users who are signed in, by method and path.
 func (s *Server) routes() map[string]pageHandler {
 	return map[string]pageHandler{
+		"GET {path...}":                    noPage,
 		"GET {$}":                          s.fleet,
 		"GET events/stream":                s.stream,
 		"GET hosts/{ns}/{name}":            s.host,
@@ -171,7 +177,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, Prefix, http.StatusSeeOther)
 		return
 	}
+	if path.Clean(r.URL.Path) != strings.TrimSuffix(r.URL.Path, "/") { // the mux would lead it elsewhere
+		http.NotFound(w, r)
+		return
+	}
+	if r.Method == http.MethodPost && !hasLargeForm(r.URL.Path) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	}
+	defer func() {
+		if r.MultipartForm != nil {
+			_ = r.MultipartForm.RemoveAll() // files of its parts
+		}
+	}()
 	s.pages.ServeHTTP(w, r)
+}
+
+// hasLargeForm reports whether a path is that of a form with a config or an image, whose handler bounds it.
+func hasLargeForm(path string) bool {
+	return strings.HasPrefix(path, Prefix+"configs/") || strings.HasPrefix(path, Prefix+"images/") &&
+		strings.HasSuffix(path, "/upload")
+}
+
+// noPage answers for a page that does not exist.
+func noPage(w http.ResponseWriter, r *http.Request, p *page) {
+	p.fail(w, "There is no such page", &wording.Refusal{Reason: r.URL.Path, Remedy: "the pages are at the top"})
 }
 
 // pageHandler answers a request of a user.
@@ -217,7 +246,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, p *page) {
 const (
 	// maxStreams is how many streams are open at most, and maxOfUser how many of one user.
 	maxStreams = 2000
-	maxOfUser  = 500
+	maxOfUser  = 250
 )
 
 // begin counts a stream of a user; false: there are too many.
@@ -230,6 +259,27 @@ func (s *Server) begin(user string) bool {
 	s.open++
 	s.streams.Add(user, 1)
 	return true
+}
+
+const (
+	// maxForms is how many large forms are read at a time, and maxFormsOfUser how many of one user.
+	maxForms       = 8
+	maxFormsOfUser = 2
+)
+
+// beginForm counts a large form of a user that is read until end is called; nil: there are too many.
+func (s *Server) beginForm(user string) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.forms) >= maxForms || s.forms[user] >= maxFormsOfUser {
+		return nil
+	}
+	s.forms.Add(user, 1)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.forms.Add(user, -1)
+	}
 }
 
 // finish counts the end of a stream.
@@ -268,6 +318,10 @@ func cached(static fs.FS) (http.Handler, error) {
 	})
 	tag, h := fmt.Sprintf("%q", fmt.Sprintf("%x", sum.Sum(nil)[:16])), http.FileServerFS(static)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/") { // it would list the folder
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("ETag", tag)
 		h.ServeHTTP(w, r)

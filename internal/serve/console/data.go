@@ -29,6 +29,26 @@ func each[L any](p *page, resource string, query url.Values, read func(*L)) {
 	}
 }
 
+// namespaceNames returns the names of namespaces to choose from: all, or those in which the user may list a resource.
+func (p *page) namespaceNames(resource string) []string {
+	if p.may(kinds.Namespaces, "") {
+		return p.server.opts.Live.Namespaces()
+	}
+	names := p.namespaces(resource)
+	if len(names) == 1 && names[0] == "" {
+		return nil // he may list the objects, and not the namespaces
+	}
+	return names
+}
+
+// newNamespace says that a write makes a namespace, where there is none of that name.
+func (p *page) newNamespace(name string) []string {
+	if slices.Contains(p.server.opts.Live.Namespaces(), name) {
+		return nil
+	}
+	return []string{"There is no namespace " + name + " yet: it is made, too."}
+}
+
 // namespaces returns the namespaces in which the user may list a resource; "" alone is all of them.
 func (p *page) namespaces(resource string) (names []string) {
 	if p.may(resource, "") {

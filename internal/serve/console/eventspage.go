@@ -69,7 +69,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, p *page) {
 	readable := p.namespaces(kinds.Events)
 	data.Namespaces = readable
 	if slices.Equal(readable, []string{""}) {
-		data.Namespaces = s.opts.Live.Namespaces()
+		data.Namespaces = p.namespaceNames(kinds.Events)
 	}
 	asked := readable
 	if data.Filter.Namespace != "" || len(readable) == 0 { // the API says why nothing can be read
@@ -77,7 +77,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, p *page) {
 	}
 	reasons := map[string]bool{}
 	for _, namespace := range asked {
-		readEvents(p, data, namespace)
+		readEvents(p, data, namespace, maxReadEvents/len(asked))
 	}
 	for _, namespace := range readable {
 		data.Total += objectCount(p, kinds.Events, namespace)
@@ -103,7 +103,7 @@ var eventKinds = func() (names []string) {
 }()
 
 // readEvents adds the events of a namespace that match the filter.
-func readEvents(p *page, data *eventsPage, namespace string) {
+func readEvents(p *page, data *eventsPage, namespace string, most int) {
 	query := url.Values{"limit": {strconv.Itoa(eventsAtOnce)}, "fieldSelector": {data.Filter.Selector()}}
 	for read := 0; ; {
 		list := &v1.EventList{}
@@ -116,7 +116,7 @@ func readEvents(p *page, data *eventsPage, namespace string) {
 		switch {
 		case list.Continue == "":
 			return
-		case read >= maxReadEvents:
+		case read >= most:
 			data.Unread = true
 			return
 		}

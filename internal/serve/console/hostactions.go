@@ -28,7 +28,7 @@ func (s *Server) hostChange(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	c := build(host, r.FormValue)
-	c.Back = objectURL("hosts", namespace, name)
+	c.Back, c.Base = objectURL("hosts", namespace, name), baseOf(host)
 	p.review(w, c)
 }
 
@@ -62,7 +62,7 @@ func rearmChange(host *v1.BareMetalHost, _ func(string) string) *change {
 func bootText(host *v1.BareMetalHost) string {
 	switch host.Spec.Image {
 	case "":
-		return "its script"
+		return "its disk, or a script that it or its namespace has"
 	case v1.ImageLocalBoot:
 		return "its disk (spec.image is " + v1.ImageLocalBoot + ")"
 	}

@@ -91,7 +91,7 @@ func (s *Server) imageNew(w http.ResponseWriter, r *http.Request, p *page) {
 		fields.Set(name, strings.TrimSpace(r.FormValue(name)))
 	}
 	if r.FormValue("review") == "" {
-		p.show(w, "imagenew", map[string]any{"Fields": fields, "Namespaces": s.opts.Live.Namespaces()})
+		p.show(w, "imagenew", map[string]any{"Fields": fields, "Namespaces": p.namespaceNames(kinds.ISCSICdroms)})
 		return
 	}
 	image := &v1.ISCSICdrom{
@@ -105,6 +105,7 @@ func (s *Server) imageNew(w http.ResponseWriter, r *http.Request, p *page) {
 		Request: creation(kinds.ISCSICdroms, image.Namespace, image),
 		Back:    Prefix + "images/new?" + fields.Encode(), Done: objectURL("images", image.Namespace, image.Name),
 	}
+	c.Notes = p.newNamespace(image.Namespace)
 	if (&imageRow{ISCSICdrom: image}).TakesUploads() {
 		c.What += " Its file is uploaded on the next page."
 	}
@@ -123,9 +124,10 @@ func (s *Server) imageDelete(w http.ResponseWriter, r *http.Request, p *page) {
 		What:    "ISCSICdrom " + ref + " is deleted, with the file that was uploaded or downloaded for it.",
 		Command: "kubectl delete iscsicdrom " + quoted(image.Name) + " -n " + quoted(image.Namespace),
 		Delete:  []any{applied("ISCSICdrom", image)},
-		Back:    objectURL("images", image.Namespace, image.Name), Done: Prefix + "images",
+		Back:    objectURL("images", image.Namespace, image.Name), Done: Prefix + "images", Base: baseOf(image),
 		Request: client.Request{
 			Method: http.MethodDelete, Resource: kinds.ISCSICdroms, Namespace: image.Namespace, Name: image.Name,
+			Body: map[string]any{"preconditions": map[string]any{"uid": image.UID}},
 		},
 	}
 	if image.Spec.ISOFile != "" {

@@ -17,7 +17,7 @@ import (
 
 // maxLeftover bounds what is read of a body after its refusal, in bytes: a browser over HTTP/1 reads no answer before
 // it has sent all.
-const maxLeftover = 1 << 30
+const maxLeftover = 64 << 20
 
 var errCut = errors.New("the upload was cut off: the connection broke, or your session has ended")
 
@@ -73,7 +73,7 @@ func (p *page) uploadForm(w http.ResponseWriter, request *client.Request) error 
 	for {
 		part, err := parts.NextPart()
 		if err != nil {
-			return fmt.Errorf("the form has no file: %w", err)
+			return fmt.Errorf("choose an ISO file: the form has none (%w)", err)
 		}
 		if part.FormName() == "iso" {
 			request.Upload, request.Length = part, -1

@@ -50,6 +50,7 @@ func (i issuerPages) finish(w http.ResponseWriter, r *http.Request) {
 		i.server.refuse(w, r, "OpenID Connect", refused)
 		return
 	}
+	i.server.tell(r, "a user has signed in to the console", who.GetName())
 	http.SetCookie(w, cookie)
 	w.Header().Set("Cache-Control", "no-store")
 	i.server.render(w, http.StatusOK, "signin", map[string]any{"IsDone": true, "Next": next, "User": who.GetName()})

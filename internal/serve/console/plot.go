@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -42,8 +43,11 @@ type mark struct {
 // write is a write of a user, as it is listed.
 type write struct {
 	live.Write
-	URL string
+	Done, Kind, URL string
 }
+
+// done has what a user has done by a verb.
+var done = map[string]string{"create": "created", "update": "changed", "patch": "changed", "delete": "deleted"}
 
 // bootsPlot reads the newest boots.
 func bootsPlot(p *page) *plot {
@@ -109,7 +113,10 @@ func writes(p *page) (all []write) {
 			continue
 		}
 		pages := map[string]string{kinds.BareMetalHosts: "hosts", kinds.IgnitionConfigs: "configs", kinds.ISCSICdroms: "images"}
-		listed := write{Write: w}
+		listed := write{Write: w, Done: cmp.Or(done[w.Verb], w.Verb), Kind: w.Resource}
+		if kind := kinds.Of(w.Resource); kind != nil {
+			listed.Kind = kind.Name
+		}
 		if at := pages[w.Resource]; at != "" && w.Verb != "delete" {
 			listed.URL = objectURL(at, w.Namespace, w.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -69,7 +70,8 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.showSignIn(w, r, http.StatusUnprocessableEntity, "The token is missing.")
 		return
 	}
-	if s.opts.User(session.WithToken(r, token)) == nil {
+	who := s.opts.User(session.WithToken(r, token))
+	if who == nil {
 		s.refuse(w, r, "a token", &session.Refusal{Status: http.StatusUnauthorized, Reason: "the token is not valid",
 			Says: "The server does not know this token, or it is not valid any more."})
 		return
@@ -79,23 +81,34 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.showSignIn(w, r, http.StatusUnprocessableEntity, "The token cannot be used here: "+err.Error()+".")
 		return
 	}
+	s.tell(r, "a user has signed in to the console", who.GetName())
 	http.SetCookie(w, cookie)
 	http.Redirect(w, r, nextOf(r.PostFormValue("next")), http.StatusSeeOther)
 }
 
+// tell logs what a user has done to sign in, as long as there are few such lines.
+func (s *Server) tell(r *http.Request, what, user string) {
+	if s.told.Allow() {
+		s.opts.Logger.Info(what, "user", user, "client", r.RemoteAddr)
+	}
+}
+
 // makeLink answers a request with a token with the address of a page that signs in with it once.
 func (s *Server) makeLink(w http.ResponseWriter, r *http.Request) {
-	_, token, isBearer := strings.Cut(r.Header.Get("Authorization"), " ")
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
 	switch {
 	case r.TLS == nil:
 		http.Error(w, "a link is made over HTTPS alone: name the server's HTTPS address", http.StatusForbidden)
 		return
-	case !isBearer || s.opts.User(r) == nil:
+	case !strings.EqualFold(scheme, "Bearer") || s.opts.User(session.WithToken(r, token)) == nil:
 		http.Error(w, "a link needs a token that the server knows; a client certificate signs in by itself, in a browser "+
 			"that has it", http.StatusUnauthorized)
 		return
 	}
-	code := s.links.Add(strings.TrimSpace(token), time.Now())
+	who := s.opts.User(session.WithToken(r, token)).GetName()
+	code := s.links.Add(who, token, time.Now())
+	s.tell(r, "a link that signs in to the console was made", who)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(map[string]any{"path": Prefix + "sign-in#" + code, "seconds": session.LinkTime.Seconds()})
@@ -119,7 +132,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 // nextOf returns the page to go on to, which is one of the console.
 func nextOf(next string) string {
 	at, err := url.Parse(next)
-	if err != nil || len(next) > maxNext || at.Host != "" || at.Scheme != "" || !strings.HasPrefix(at.Path, Prefix) ||
+	if err != nil || len(next) > maxNext || path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/") || at.Host != "" || at.Scheme != "" || !strings.HasPrefix(at.Path, Prefix) ||
 		strings.HasPrefix(at.Path, Prefix+"sign-in") || at.Path == Prefix+"callback" || strings.ContainsAny(next, "\\\r\n") {
 		return Prefix
 	}

@@ -29,7 +29,7 @@ type unknownPage struct {
 // unknown shows the machines that asked and that nobody knows.
 func (s *Server) unknown(w http.ResponseWriter, _ *http.Request, p *page) {
 	p.Title, p.Section = "Unknown machines", "unknown"
-	data := &unknownPage{Namespaces: s.opts.Live.Namespaces()}
+	data := &unknownPage{Namespaces: p.namespaceNames(kinds.BareMetalHosts)}
 	if err := p.get(kinds.UnknownMachines, "", "", url.Values{"limit": {"1"}}, nil); err != nil {
 		data.Refused = sentence(err)
 	}
@@ -73,6 +73,11 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	ref := host.Namespace + "/" + host.Name
+	if there := (&v1.BareMetalHost{}); p.get(kinds.BareMetalHosts, host.Namespace, host.Name, nil, there) == nil {
+		p.fail(w, "Adopt "+name, wording.HostExists(there))
+		return
+	}
+	c.Notes = append(c.Notes, p.newNamespace(host.Namespace)...)
 	c.What = fmt.Sprintf("The machine becomes the BareMetalHost %s, and boots %s.", ref, bootText(host))
 	c.Command = adoptCommand(name, &wish)
 	c.Done = objectURL("hosts", host.Namespace, host.Name)

@@ -15,7 +15,8 @@ import (
 // authenticate returns the user of a request: by the cookie of his session, else by a client certificate or by the
 // listener. asked is the request with the credential, and until the end of the session; zero: it has none.
 func (s *Server) authenticate(r *http.Request) (who user.Info, asked *http.Request, until time.Time) {
-	if found := s.sessions.Of(r, time.Now()); found != nil && !s.opts.IsLocal(r) {
+	found := s.sessions.Of(r, time.Now())
+	if found != nil && !s.opts.IsLocal(r) && r.TLS != nil {
 		asked = session.WithToken(r, found.Token)
 		return s.opts.User(asked), asked, found.Until
 	}

@@ -56,6 +56,7 @@ type way struct {
 	Nonce    string    `json:"nonce"`
 	Verifier string    `json:"verifier"`
 	Next     string    `json:"next"`
+	Former   string    `json:"former,omitempty"` // the session that the browser had
 	Until    time.Time `json:"until"`
 }
 
@@ -81,6 +82,9 @@ func (c *Client) Begin(s *Sessions, r *http.Request, next string) (at string, co
 	begun := way{
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next,
 		Until: time.Now().Add(wayTime),
+	}
+	if former := s.Of(r, time.Now()); former != nil {
+		begun.Former = former.ID
 	}
 	at = c.oauth(login).AuthCodeURL(begun.State, oauth2.S256ChallengeOption(begun.Verifier),
 		oauth2.SetAuthURLParam("nonce", begun.Nonce))
@@ -124,6 +128,9 @@ func (c *Client) Finish(s *Sessions, r *http.Request, isKnown func(asked *http.R
 		return nil, "", &Refusal{Status: http.StatusUnprocessableEntity, Says: "The token of the issuer cannot be used " +
 			"here: " + err.Error() + ", or have the issuer put fewer claims, such as groups, into it."}
 	}
+	if begun.Former != "" { // the way back from the issuer does not bring its cookie
+		s.end(begun.Former)
+	}
 	return cookie, begun.Next, nil
 }
 
@@ -132,7 +139,7 @@ func (c *Client) Finish(s *Sessions, r *http.Request, isKnown func(asked *http.R
 func (s *Sessions) begun(r *http.Request) *way {
 	var found way
 	given := []byte(r.URL.Query().Get("state"))
-	if !s.open(r, wayName(r), &found) || subtle.ConstantTimeCompare(given, []byte(found.State)) != 1 ||
+	if !s.open(r, wayName(r), &found) || found.State == "" || subtle.ConstantTimeCompare(given, []byte(found.State)) != 1 ||
 		!time.Now().Before(found.Until) || !s.once(found.State) {
 		return nil
 	}

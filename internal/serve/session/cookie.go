@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -22,7 +23,9 @@ const (
 func cookieName(r *http.Request) string {
 	name := "__Host-glowplug"
 	if _, port, err := net.SplitHostPort(r.Host); err == nil {
-		name += "-" + port
+		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
+			name += "-" + port
+		}
 	}
 	return name
 }

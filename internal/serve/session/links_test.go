@@ -18,7 +18,7 @@ func TestLinksThatWait(t *testing.T) {
 		"after the minute": {[]time.Duration{LinkTime + time.Second}, ""},
 		"again, in time":   {[]time.Duration{LinkTime + time.Second, 0}, ""},
 	} {
-		code, got := l.Add("token", now), ""
+		code, got := l.Add("ann", "token", now), ""
 		for _, after := range c.after {
 			got = l.Redeem(code, now.Add(after))
 		}
@@ -29,11 +29,15 @@ func TestLinksThatWait(t *testing.T) {
 	if l.Redeem("", now) != "" || l.Redeem("made up", now) != "" {
 		t.Error("a code that nobody has made has a token")
 	}
-	oldest := l.Add("token", now)
-	for range maxLinks {
-		l.Add("token", now)
+	oldest, other := l.Add("ann", "token", now), l.Add("vic", "token of vic", now)
+	for range maxOfUser {
+		l.Add("ann", "token", now)
 	}
-	if l.byCode.Len() != maxLinks || l.Redeem(oldest, now) != "" {
-		t.Errorf("%d links wait", l.byCode.Len())
+	if l.Redeem(oldest, now) != "" || l.Redeem(other, now) != "token of vic" {
+		t.Error("a user has more links than are allowed, or has pushed out those of others")
+	}
+	l.Add("bob", "token", now.Add(LinkTime+time.Second))
+	if l.byCode.Len() != 1 {
+		t.Errorf("%d links wait, with those whose time is over", l.byCode.Len())
 	}
 }

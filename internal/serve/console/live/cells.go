@@ -82,7 +82,9 @@ func (h *Hub) cells(view model.View, namespace string, names map[string]struct{}
 		if was, isSent := h.sent[ref]; isStorm && isSent && was == code {
 			continue
 		}
-		h.sent[ref] = code
+		if h.sent[ref] = code; code == "" {
+			delete(h.sent, ref)
+		}
 		if len(text) > 1 {
 			text = append(text, ',')
 		}
