@@ -238,8 +238,8 @@ func BenchmarkServed(b *testing.B) {
 	}
 }
 
-// retrying is a bucket during whose writes of a completed boot the machine asks again. An earlier one may still be under
-// way when the machine completes its boot: a request that comes after that is no retry.
+// retrying is a bucket during whose writes of a completed boot the machine asks again. An earlier one may still be
+// under way when the machine completes its boot: a request that comes after that is no retry.
 type retrying struct {
 	Store
 	again func()
