@@ -57,7 +57,7 @@ type Part struct {
 	dir, name string
 	file      *os.File
 	hash      hash.Hash
-	// State is how far it is. Total and Validator may be set, all else is the Part's own.
+	// State is the progress. The caller may set Total and Validator; the Part sets the other fields.
 	State State
 	// saved is the offset of the last checkpoint, step the bytes between two.
 	saved, step int64

@@ -97,7 +97,7 @@ func (f bootFilter) search(now time.Time) *status.BootSearch {
 	return s
 }
 
-// isOfImage reports whether a boot is of an image of that name, in whatever namespace; "": of any.
+// isOfImage reports whether a boot used an image with that name, in any namespace; "": any image.
 func isOfImage(b *v1.Boot, image string) bool {
 	return image == "" || b.Image != nil && strings.HasSuffix(b.Image.Name, "/"+image)
 }

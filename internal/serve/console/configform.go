@@ -41,7 +41,7 @@ func (p *page) readConfigForm(w http.ResponseWriter, r *http.Request) (*configFo
 		return nil, &client.Refused{Code: http.StatusForbidden, Message: fmt.Sprintf(
 			"user %q cannot list ignitionconfigs in the namespace %q", p.User(), r.PathValue("ns"))}
 	}
-	end := p.server.beginForm(p.User())
+	end := p.server.forms.begin(p.User())
 	if end == nil {
 		return nil, &client.Refused{Code: http.StatusTooManyRequests, Message: "other forms are being read: try again"}
 	}

@@ -37,7 +37,7 @@ type Options struct {
 	// Client asks the API with the context that As returns for a request of a user.
 	Client *client.Client
 	As     func(r *http.Request, who user.Info) context.Context
-	// User returns the user of a request by its credential or its listener; nil: it has none that is valid.
+	// User authenticates a request by its credential or its listener, and returns its user; nil: it is not authenticated.
 	User func(r *http.Request) user.Info
 	// Lasting has end called when the credential of a request becomes invalid, until forget is called.
 	Lasting func(r *http.Request, end context.CancelFunc) (forget func())
@@ -71,24 +71,23 @@ type Server struct {
 	links    *session.Links
 	lines    *rate.Limiter // of the log, about users who could not sign in
 	told     *rate.Limiter // of those who could
+	streams  *quota        // streams of changes
+	forms    *quota        // large forms that are being read
 	// serving ends with Shutdown.
 	serving context.Context
 	end     context.CancelFunc
 
 	mu sync.Mutex
-	// transfers has how far downloads and uploads were, by the image and what is transferred.
+	// transfers has the progress of downloads and uploads, by image and direction.
 	transfers limit.Table[string, *progress]
-	// streams are those of each user that are open, and open is their number.
-	streams limit.Counts[string]
-	open    int
-	forms   limit.Counts[string] // large forms that are read, of each user
 }
 
 // New returns a Server.
 func New(opts Options) (*Server, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
-		opts: opts, started: time.Now(), streams: limit.Counts[string]{}, forms: limit.Counts[string]{},
+		opts: opts, started: time.Now(),
+		streams: newQuota(maxStreams, maxOfUser), forms: newQuota(maxForms, maxFormsOfUser),
 		links:     session.NewLinks(),
 		lines:     limit.PerSecond(1, 5).Bucket(),
 		told:      limit.PerSecond(1, 5).Bucket(),
@@ -222,12 +221,13 @@ func (s *Server) signedIn(h pageHandler) http.HandlerFunc {
 
 // stream serves the changes to the pages of a browser until its session ends.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, p *page) {
-	if !s.begin(p.User()) {
+	finish := s.streams.begin(p.User())
+	if finish == nil {
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "too many pages are open: close some of them", http.StatusTooManyRequests)
 		return
 	}
-	defer s.finish(p.User())
+	defer finish()
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	if !p.until.IsZero() {
@@ -249,46 +249,11 @@ const (
 	maxOfUser  = 250
 )
 
-// begin counts a stream of a user; false: there are too many.
-func (s *Server) begin(user string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open >= maxStreams || s.streams[user] >= maxOfUser {
-		return false
-	}
-	s.open++
-	s.streams.Add(user, 1)
-	return true
-}
-
 const (
 	// maxForms is how many large forms are read at a time, and maxFormsOfUser how many of one user.
 	maxForms       = 8
 	maxFormsOfUser = 2
 )
-
-// beginForm counts a large form of a user that is read until end is called; nil: there are too many.
-func (s *Server) beginForm(user string) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.forms) >= maxForms || s.forms[user] >= maxFormsOfUser {
-		return nil
-	}
-	s.forms.Add(user, 1)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.forms.Add(user, -1)
-	}
-}
-
-// finish counts the end of a stream.
-func (s *Server) finish(user string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open--
-	s.streams.Add(user, -1)
-}
 
 // policy allows scripts, styles and requests of this origin alone, and no script to make markup but by the one policy
 // of static/markup.js.

@@ -103,8 +103,8 @@ func (s *Server) fleet(w http.ResponseWriter, r *http.Request, p *page) {
 		data.Problems, data.Hidden = problems(p, cells)
 	}
 	if p.Wants("boots") {
-		data.Plot = bootsPlot(p)
 		data.Writes = writes(p)
+		data.Plot = bootsPlot(p, data.Writes)
 	}
 	if p.Wants("cells") {
 		data.group(cells)

@@ -144,9 +144,6 @@ func newestEvents(events []v1.Event) []v1.Event {
 	return events[:min(len(events), maxEvents)]
 }
 
-// IsFailing reports whether a line of the status is one to look at.
-func (d *hostPage) IsFailing() bool { return len(d.Status.Attention) > 0 }
-
 // Labels are those of the host as a text: key=value, each on its own line.
 func (d *hostPage) Labels() string {
 	var lines []string

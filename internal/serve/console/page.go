@@ -67,9 +67,6 @@ func (p *page) Wants(part string) bool {
 // User is the name of the user.
 func (p *page) User() string { return p.who.GetName() }
 
-// IsLocal is true where the listener, and no session, says who the user is.
-func (p *page) IsLocal() bool { return p.server.opts.IsLocal(p.request) }
-
 // HasSession is true where the user can sign out.
 func (p *page) HasSession() bool { return !p.until.IsZero() }
 

@@ -49,8 +49,13 @@ type write struct {
 // done has what a user has done by a verb.
 var done = map[string]string{"create": "created", "update": "changed", "patch": "changed", "delete": "deleted"}
 
-// bootsPlot reads the newest boots.
-func bootsPlot(p *page) *plot {
+// pagesOf has the folder of the pages of a resource.
+var pagesOf = map[string]string{
+	kinds.BareMetalHosts: "hosts", kinds.IgnitionConfigs: "configs", kinds.ISCSICdroms: "images",
+}
+
+// bootsPlot reads the newest boots, and marks writes beside them.
+func bootsPlot(p *page, writes []write) *plot {
 	began, failed := [plotMinutes]int{}, [plotMinutes]int{}
 	out := &plot{}
 	query := url.Values{"limit": {strconv.Itoa(maxPlotted)}}
@@ -82,10 +87,10 @@ func bootsPlot(p *page) *plot {
 			" boots, " + strconv.Itoa(failed[m]) + " failed"
 		out.Bars = append(out.Bars, bar{m * 8, plotHeight - height, height, plotHeight - red, red, title})
 	}
-	for _, w := range writes(p) {
+	for _, w := range writes {
 		if m := minute(p, w.At); m >= 0 {
-			out.Marks = append(out.Marks, mark{m*8 + 3, w.At.UTC().Format("15:04") + " " + w.Verb + " " + w.Resource + " " +
-				w.Ref.String() + " by " + w.User})
+			title := w.At.UTC().Format("15:04") + " " + w.User + " " + w.Done + " " + w.Kind + " " + w.Ref.String()
+			out.Marks = append(out.Marks, mark{m*8 + 3, title})
 		}
 	}
 	return out
@@ -112,12 +117,11 @@ func writes(p *page) (all []write) {
 		if !p.may(w.Resource, w.Namespace) {
 			continue
 		}
-		pages := map[string]string{kinds.BareMetalHosts: "hosts", kinds.IgnitionConfigs: "configs", kinds.ISCSICdroms: "images"}
 		listed := write{Write: w, Done: cmp.Or(done[w.Verb], w.Verb), Kind: w.Resource}
 		if kind := kinds.Of(w.Resource); kind != nil {
 			listed.Kind = kind.Name
 		}
-		if at := pages[w.Resource]; at != "" && w.Verb != "delete" {
+		if at := pagesOf[w.Resource]; at != "" && w.Verb != "delete" {
 			listed.URL = objectURL(at, w.Namespace, w.Name)
 		}
 		all = append(all, listed)

@@ -39,7 +39,7 @@ func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request, status int, 
 		page["User"] = who.GetName()
 	}
 	if name := s.opts.OIDC.Name(); name != "" {
-		// At the address to which the issuer leads back: the cookie of the way is of that host.
+		// The link has the host of the redirect URI: the browser sends the state cookie to that host alone.
 		page["Issuer"], page["IssuerLink"] = name, s.opts.OIDC.URL+"sign-in/oidc?next="+url.QueryEscape(next)
 	}
 	s.render(w, status, "signin", page)

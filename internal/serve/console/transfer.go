@@ -32,7 +32,7 @@ func (t *transfer) Percent() int {
 	return int(100 * t.Received / t.Total)
 }
 
-// progress is how far a transfer was when a page looked.
+// progress is the progress of a transfer as pages have seen it.
 type progress struct {
 	begun     int64 // bytes at the first look, or after it began again
 	begunAt   time.Time
@@ -49,7 +49,7 @@ func transferOf(p *page, of *v1.ISCSICdrom) *transfer {
 	case of.Status.Phase == v1.PhaseUploading && of.Spec.URL == "" && of.Spec.Stream == nil:
 		header, err := p.server.opts.Client.Do(p.ctx, isoRequest(http.MethodHead, of.Namespace, of.Name), nil)
 		if err != nil {
-			return nil // who may not upload cannot see how far others are
+			return nil // the user may not upload, and so not see the progress of an upload
 		}
 		found = transfer{What: "upload"}
 		found.Received, _ = strconv.ParseInt(header.Get(image.HeaderOffset), 10, 64) // an absent one is 0

@@ -157,7 +157,7 @@ func (c *Client) exchange(ctx context.Context, answer url.Values, verifier strin
 		return "", "", err
 	}
 	if from := answer.Get("iss"); from != "" && from != login.Issuer { // RFC 9207
-		return "", "", errors.New("the answer is of another issuer")
+		return "", "", errors.New("another issuer has sent the answer")
 	}
 	client := c.oauth(login)
 	if c.Secret != nil {

@@ -40,9 +40,9 @@ func ownCookie(name, value string, life time.Duration, site http.SameSite) *http
 	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: site}
 }
 
-// sealed returns the value of a cookie, which is one of that name alone. It is compressed, since a token is text of
-// few different letters. The length of a cookie tells nobody a secret in it: nothing beside a token is of the choice of
-// others, and the secrets of a way are of one cookie alone.
+// sealed returns the value of the cookie with that name. The content is compressed, since tokens are long. The length
+// of the value reveals no secret: an attacker chooses no part of a token's cookie, and the secrets of a state cookie
+// are used once.
 func (s *Sessions) sealed(name string, content any) string {
 	var packed bytes.Buffer
 	// No step fails: the content is texts and a time, and goes to memory.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// endOf checks that an ID token is of an issuer, and for a client and the sign-in that a browser has begun (OpenID
-// Connect Core 1.0, section 3.1.3.7), and returns when the token ends. It does not verify the signature.
+// endOf validates the claims of an ID token: its issuer, its client and the nonce of the sign-in (OpenID Connect Core
+// 1.0, section 3.1.3.7). It returns the expiry of the token, and does not verify the signature.
 func endOf(token, issuer, clientID, nonce string) (end time.Time, err error) {
 	var claims struct {
 		Issuer     string  `json:"iss"`
@@ -33,11 +33,11 @@ func endOf(token, issuer, clientID, nonce string) (end time.Time, err error) {
 	}
 	switch {
 	case claims.Issuer != issuer:
-		return end, errors.New("the ID token is of another issuer")
+		return end, errors.New("another issuer has made the ID token")
 	case !slices.Contains(audiences, any(clientID)) || cmp.Or(claims.Authorized, clientID) != clientID:
 		return end, errors.New("the ID token is for another client")
 	case subtle.ConstantTimeCompare([]byte(claims.Nonce), []byte(nonce)) != 1:
-		return end, errors.New("the nonce of the ID token is of another sign-in")
+		return end, errors.New("the ID token has the nonce of another sign-in")
 	case claims.Expires <= 0:
 		return end, errors.New("the ID token has no end")
 	}
