@@ -249,7 +249,7 @@ func TestTheLargestConfigInAForm(t *testing.T) {
 	if got := s.configOf("large").Spec.Config; got != changed {
 		t.Errorf("%d bytes of %d", len(got), len(changed))
 	}
-	tooLarge := source + strings.Repeat(line, v1.MaxConfigBytes/len(line))
+	tooLarge := strings.Repeat(line, v1.MaxConfigBytes/len(line)+1)
 	wants(t, u.edit("large", tooLarge), "It is not saved", "spec.config: Too long")
 	if status, page := u.send("configs/default/large/save", map[string]string{"source": strings.Repeat("x", 9<<20)}); status !=
 		http.StatusRequestEntityTooLarge || !strings.Contains(page, "the form has more than 8.0 MiB") {
