@@ -64,6 +64,7 @@ require (
 )
 
 require (
+	filippo.io/age v1.2.1 // indirect
 	github.com/josharian/native v1.1.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.26 // indirect
 	github.com/u-root/uio v0.0.0-20230220225925-ffce2a382923 // indirect

@@ -349,6 +349,7 @@ func (a builder) serveAPI() error {
 		Explain:     explainer,
 		ExplainHost: explainer.Answer,
 		Rewrite:     a.backend.Rewrite,
+		Backup:      a.backend.Backup,
 		Upload:      a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(model.Ref{Namespace: namespace, Name: name})

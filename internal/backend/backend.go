@@ -98,6 +98,8 @@ const (
 	// service.
 	toAcceptLoss
 	toLookAtLoss
+	// toRestore fills a new store.
+	toRestore
 )
 
 // Open opens the data directory and the store for a server.
@@ -213,7 +215,7 @@ func (b *Backend) start(ctx context.Context, purpose purpose) error {
 	log := b.deps.Logger
 	opts := natsd.Options{
 		DataDir: b.options.DataDir, Logger: log, Repair: purpose == toDecide || purpose == toAcceptLoss,
-		Look: purpose == toLook || purpose == toLookAtLoss, Transient: transientBuckets(),
+		Look: purpose == toLook || purpose == toLookAtLoss, Transient: transientBuckets(), Bulk: purpose == toRestore,
 	}
 	if purpose == toServe {
 		opts.Accept = b.acceptKeys

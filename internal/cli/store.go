@@ -181,10 +181,7 @@ func openStore(cmd *cobra.Command, o backend.OperatorOptions) (*backend.Store, e
 	store, err := backend.OpenStore(cmd.Context(), o, func(message, remedy string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
 	})
-	if errors.As(err, new(*ledger.LockedError)) {
-		return nil, withHint(err, "stop the server first: this command needs its data directory for itself")
-	}
-	return store, err
+	return store, stopFirst(err)
 }
 
 // writeSurvey writes what is stored and what was recorded.

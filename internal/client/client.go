@@ -79,6 +79,9 @@ type Request struct {
 	// Upload is a body of Length bytes instead, whose request may take any time.
 	Upload io.Reader
 	Length int64
+	// Download takes the body of an answer of any length that is a success, and whose request may take any time; nil:
+	// the answer is read into memory. The trailers of the answer are among its headers then.
+	Download io.Writer
 	// Header has more headers, such as a Content-Type other than application/json.
 	Header map[string]string
 }
@@ -121,6 +124,8 @@ func (c *Client) Do(ctx context.Context, r *Request, out any) (http.Header, erro
 			}
 		}
 		body, length = bytes.NewReader(content), int64(len(content))
+	}
+	if r.Upload == nil && r.Download == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
@@ -148,6 +153,11 @@ func (c *Client) Do(ctx context.Context, r *Request, out any) (http.Header, erro
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if r.Download != nil && resp.StatusCode == http.StatusOK {
+		_, err := io.Copy(r.Download, resp.Body)
+		maps.Copy(resp.Header, resp.Trailer)
+		return resp.Header, err
+	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, err

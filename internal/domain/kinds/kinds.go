@@ -60,6 +60,8 @@ type Kind struct {
 	Boot Need
 	// Transient is true where objects may be lost without an alarm.
 	Transient bool
+	// Passing is true where a backup leaves the objects out: they are of the moment.
+	Passing bool
 	// Restored is what an operator does after the object was lost and is applied again; "": nothing.
 	Restored string
 	// Rights are those of the built-in roles.
@@ -150,10 +152,10 @@ var all = []*Kind{
 		Rights: rights(rbac.View, rbac.Reading, ""),
 	}, nil, nil),
 	describe[v1.Lease, v1.LeaseList](Kind{
-		Resource: Leases, Transient: true, Rights: rights(rbac.View, rbac.Reading, ""),
+		Resource: Leases, Transient: true, Passing: true, Rights: rights(rbac.View, rbac.Reading, ""),
 	}, nil, nil),
 	describe[v1.Event, v1.EventList](Kind{
-		Resource: Events, ShortName: "ev", Namespaced: true, Transient: true,
+		Resource: Events, ShortName: "ev", Namespaced: true, Transient: true, Passing: true,
 		Rights: append(rights(rbac.View, rbac.Reading, ""), rights(rbac.Edit, rbac.Writing, "")...),
 	}, v1.ValidateEvent, nil),
 }

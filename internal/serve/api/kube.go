@@ -73,6 +73,9 @@ type kubeEndpoints struct {
 	storages []rest.Storage
 }
 
+// lasts reports whether a request of the library's may last.
+var lasts = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString(isoSubresource))
+
 func newKubeEndpoints(authorizer authorizer.UnconditionalAuthorizer) *kubeEndpoints {
 	k := &kubeEndpoints{
 		authorizer: authorizer, container: restful.NewContainer(), paths: mux.NewPathRecorderMux("glowplug"),
@@ -82,7 +85,7 @@ func newKubeEndpoints(authorizer authorizer.UnconditionalAuthorizer) *kubeEndpoi
 		info: &request.RequestInfoFactory{
 			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
 		},
-		isLong: genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString(isoSubresource)),
+		isLong: func(r *http.Request, info *request.RequestInfo) bool { return isBackup(r) || lasts(r, info) },
 		short:  new(waitgroup.SafeWaitGroup),
 	}
 	k.v2, k.v3 = openAPIConfigs()

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -40,6 +41,7 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/oidc"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/backup"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/tokens"
@@ -98,6 +100,8 @@ type Options struct {
 	// Rewrite writes objects again that are not encrypted as new ones are, for a second or so, and returns how
 	// many it has written and how many are left.
 	Rewrite func(context.Context) (written, left int, err error)
+	// Backup writes a backup of the store; nil: there is none.
+	Backup func(context.Context, io.Writer) (backup.Manifest, error)
 	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to authenticated
 	// callers. Its bodies may be of any size and take any time.
 	Upload http.Handler

@@ -204,6 +204,10 @@ type snapshot struct {
 func (m *mirror) current() snapshot {
 	m.mu.Lock() // not RLock: Clone changes the original's bookkeeping
 	defer m.mu.Unlock()
+	return m.currentLocked()
+}
+
+func (m *mirror) currentLocked() snapshot {
 	return snapshot{tree: m.tree.Clone(), rev: m.rev, next: m.first + uint64(len(m.events))}
 }
 

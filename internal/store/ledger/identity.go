@@ -64,6 +64,8 @@ type sight struct {
 	revision uint64    // of the identity's key
 	buckets  map[string]found
 	dropped  bool // the identity names buckets of which nothing is expected
+	// restoring is since when a backup is restored into the store; "": none is.
+	restoring string
 }
 
 // read reads a key of the bucket; its revision is 0 where there is none.
@@ -213,6 +215,8 @@ const (
 // the store must not be followed, or what to do with it.
 func judge(r record, place Place, s sight) (verdict, *Mismatch) {
 	switch {
+	case s.restoring != "":
+		return 0, unrestored(s.restoring)
 	case r.ID != "" && s.identity == nil:
 		return 0, &Mismatch{
 			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to store %s", holdings(s), r.ID),

@@ -160,7 +160,11 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sight, error) {
 	known := k.ledger.snapshot()
 	s, err := question.Ask(ctx, func(ctx context.Context) (s sight, err error) {
-		s.identity, s.revision, err = readIdentity(ctx, js)
+		if s.identity, s.revision, err = readIdentity(ctx, js); err != nil {
+			return s, err
+		}
+		since, _, err := read(ctx, js, restoringSubject)
+		s.restoring = string(since)
 		return s, err
 	})
 	if err != nil {

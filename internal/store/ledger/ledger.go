@@ -59,6 +59,10 @@ func Open(dir string, opts Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := finishReplace(dir); err != nil {
+		lock.unlock()
+		return nil, err
+	}
 	l := &Ledger{dir: dir, place: External, lock: lock}
 	if opts.Data != "" {
 		l.place = Embedded

@@ -41,6 +41,9 @@ type SurveyedBucket struct {
 	Revision, Reached uint64
 }
 
+// Unrestored reports whether a restore into the store was broken off: what it has is nothing.
+func (s *Survey) Unrestored() bool { return s.seen.restoring != "" }
+
 // Objects counts the objects of all buckets, those that cannot be read included.
 func (s *Survey) Objects() int {
 	n := 0
@@ -115,6 +118,9 @@ func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (
 
 // CheckAdopt returns the reason why Adopt refuses what is stored.
 func (s *Survey) CheckAdopt() error {
+	if s.seen.restoring != "" {
+		return unrestored(s.seen.restoring)
+	}
 	if s.seen.identity == nil && existing(s.seen) == 0 {
 		return errNothing
 	}
@@ -181,6 +187,9 @@ func (k *Keeper) Init(ctx context.Context, js jetstream.JetStream, s *Survey) (s
 
 // CheckInit returns the reason why Init refuses what is stored.
 func (s *Survey) CheckInit() error {
+	if s.seen.restoring != "" {
+		return unrestored(s.seen.restoring)
+	}
 	n := s.Objects()
 	if n == 0 {
 		return nil

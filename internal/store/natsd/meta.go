@@ -125,7 +125,7 @@ func describe(ctx context.Context, config jetstream.StreamConfig) (m meta, err e
 		return m, err
 	}
 	defer os.RemoveAll(s.storeDir)
-	if err := s.start(ctx); err != nil {
+	if err := s.start(ctx, true); err != nil {
 		return m, err
 	}
 	defer s.stop()

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"glowplug/internal/store/backup"
+)
+
+// backupPath answers with a backup of the store.
+const backupPath = "/api/v1/backup"
+
+// backupTrailer has the error of a backup that was broken off: its status was sent long before.
+const backupTrailer = "Glowplug-Backup-Error"
+
+func isBackup(r *http.Request) bool { return r.URL.Path == backupPath }
+
+// backups answers with what a function writes. A backup has all Secrets and the key of the CA: the authorization before
+// this gives it to those alone who may get the path, which no built-in role but cluster-admin has.
+func backups(write func(context.Context, io.Writer) (backup.Manifest, error)) http.Handler {
+	if write == nil {
+		return nil
+	}
+	turn := make(chan struct{}, 1) // one at a time
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "backup"}, r.Method))
+			return
+		}
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		default:
+			fail(w, r, apierrors.NewTooManyRequests("another backup is being written: come again", 5))
+			return
+		}
+		body := &begun{ResponseWriter: w, control: http.NewResponseController(w)}
+		w.Header().Set("Content-Type", "application/gzip")
+		w.Header().Set("Trailer", backupTrailer)
+		_, err := write(r.Context(), body)
+		switch {
+		case err == nil:
+		case body.begun:
+			w.Header().Set(backupTrailer, err.Error())
+		default:
+			w.Header().Del("Trailer")
+			w.Header().Del("Content-Type")
+			fail(w, r, apierrors.NewServiceUnavailable(err.Error()))
+		}
+	})
+}
+
+// backupPause is how long a client may take none of a backup: it holds the turn, and what was stored at its begin.
+const backupPause = 30 * time.Second
+
+// begun knows whether the body was begun.
+type begun struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	b.begun = true
+	_ = b.control.SetWriteDeadline(time.Now().Add(backupPause))
+	return b.ResponseWriter.Write(p)
+}

@@ -1,0 +1,92 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"filippo.io/age"
+
+	"glowplug/internal/store/ledger"
+)
+
+// PartialSuffix ends the name of a file that is being written.
+const PartialSuffix = ".partial"
+
+// Copy passes what write writes on to w, encrypted for recipients, and verifies it meanwhile. It returns what the
+// backup has; w has a whole backup if there is no error.
+func Copy(w io.Writer, recipients []age.Recipient, write func(io.Writer) error) (Manifest, error) {
+	sealed, err := Seal(w, recipients)
+	if err != nil {
+		return Manifest{}, err
+	}
+	type result struct {
+		manifest Manifest
+		err      error
+	}
+	verified := make(chan result, 1)
+	out, in := io.Pipe()
+	go func() {
+		m, err := Read(out, Visitor{})
+		out.CloseWithError(cmpErr(err, errAfterEnd))
+		verified <- result{m, err}
+	}()
+	err = write(io.MultiWriter(sealed, in))
+	in.CloseWithError(cmpErr(err, io.EOF))
+	read := <-verified
+	switch {
+	case err != nil && !errors.As(err, new(*DamagedError)):
+		return Manifest{}, err
+	case read.err != nil:
+		return Manifest{}, read.err
+	}
+	return read.manifest, sealed.Close()
+}
+
+// errAfterEnd says that there is more than a backup.
+var errAfterEnd = &DamagedError{"there is something behind its end"}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// Save writes a backup into a file that does not exist until it is whole, verified and on the disk. A file of that
+// name is replaced.
+func Save(path string, recipients []age.Recipient, write func(io.Writer) error) (Manifest, error) {
+	partial := path + PartialSuffix
+	f, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m, err := Copy(f, recipients, write)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return Manifest{}, errors.Join(err, os.Remove(partial))
+	}
+	if err := os.Rename(partial, path); err != nil {
+		return Manifest{}, err
+	}
+	return m, ledger.SyncDir(filepath.Dir(path))
+}
+
+// Begins reports whether content begins as a backup does, be it encrypted or not.
+func Begins(content []byte) bool {
+	return bytes.HasPrefix(content, []byte(sealedPrefix)) || bytes.HasPrefix(content, []byte("\x1f\x8b"))
+}
+
+// Name is the name of the file of a backup that was taken at a moment.
+func Name(m Manifest, sealed bool) string {
+	name := fmt.Sprintf("glowplug-%s.tar.gz", m.Created.UTC().Format("20060102T150405Z"))
+	if sealed {
+		name += ".age"
+	}
+	return name
+}
