@@ -24,6 +24,7 @@ import (
 	"glowplug/internal/backend"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
+	"glowplug/internal/controller/backups"
 	"glowplug/internal/controller/config"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
@@ -114,6 +115,7 @@ type App struct {
 
 	listeners    listeners
 	creds        *credentials.Credentials
+	backups      *backups.Backups  // into --backup-dir; nil: there are none
 	sharing      *sharing          // with the other servers of the store; nil: there are none
 	clientCAFile *keyfile.Follower // follows --client-ca-file; nil without it
 	api          *api.Server
@@ -148,6 +150,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openListeners, b.openImages,
 		b.openDecider, b.openPortal, b.openFolders, func() error { return openNetworks(ctx, b) },
 		b.serveAPI, func() error { return openConsole(b) }, b.openPublisher, b.serveBoots,
+		func() error { a.backups = newBackups(a); return nil },
 	} {
 		if err := open(); err != nil {
 			a.close()

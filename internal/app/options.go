@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"filippo.io/age"
 	"github.com/spf13/pflag"
 
 	"glowplug/internal/audit"
@@ -31,6 +32,7 @@ type Options struct {
 	Images    Images
 	Limits    Limits
 	History   History
+	Backups   Backups
 	Audit     audit.Options
 	Manifests []string
 	LogLevel  string
@@ -48,6 +50,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Images.addFlags(fs)
 	o.Limits.addFlags(fs)
 	o.History.addFlags(fs)
+	o.Backups.addFlags(fs)
 	addAuditFlags(fs, &o.Audit)
 	fs.StringSliceVar(&o.Manifests, "manifests", nil,
 		"YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
@@ -70,6 +73,7 @@ type settings struct {
 	mapNamespace, mapName   string            // of --coreos-configmap
 	aliases                 map[string]string // of --streams-alias: path to stream
 	keepBoots               boots.Limits
+	backupsFor              []age.Recipient // of --backup-recipient
 	leasing                 leasing
 }
 
@@ -84,7 +88,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.Store.Check, s.checkManifests, s.checkNetworks, s.checkBoot, s.checkStreams,
-		s.checkLimits, s.checkHistory, s.checkLeasing, func() error { return checkAudit(s) },
+		s.checkLimits, s.checkHistory, s.checkLeasing, s.checkBackups, func() error { return checkAudit(s) },
 		func() error { return checkHTTPS(s) }, func() error { return checkConsole(s) },
 	} {
 		if err := check(); err != nil {

@@ -57,6 +57,9 @@ func (a *App) background() []func(context.Context) {
 	if a.sharing != nil {
 		parts = append(parts, a.backend.WhenUsable(a.sharing.run))
 	}
+	if a.backups != nil {
+		parts = append(parts, a.backend.WhenUsable(a.backups.Run))
+	}
 	if a.clientCAFile != nil {
 		parts = append(parts, func(ctx context.Context) { a.clientCAFile.Run(ctx, a.api.RecheckCallers) })
 	}

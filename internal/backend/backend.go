@@ -151,6 +151,9 @@ func (b *Backend) Where() string { return b.where }
 // Exclusive reports whether no other server has this store.
 func (b *Backend) Exclusive() bool { return b.exclusive }
 
+// Encrypted reports whether values are encrypted in the store.
+func (b *Backend) Encrypted() bool { return b.keys != nil }
+
 // Server returns the id of this server among those of the store.
 func (b *Backend) Server() (string, error) { return b.ledger.Server() }
 

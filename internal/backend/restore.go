@@ -22,8 +22,8 @@ import (
 	"glowplug/internal/store/objects"
 )
 
-// revisionGap is how far the resourceVersions of a restored kind are after those of the backup: more than were
-// written since, so that a client which has seen such a revision learns that it is gone.
+// revisionGap is how far the resourceVersions of a restored kind are after those of the backup and of the store that it
+// replaces: more than were written since, so that a client which has seen such a revision learns that it is gone.
 const revisionGap = 10_000_000
 
 // Source is a backup that can be read more than once.
@@ -121,6 +121,8 @@ func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 type restore struct {
 	o      RestoreOptions
 	result *Restored
+	// reached are the revisions of the store that is replaced, by bucket, as far as they are known.
+	reached map[string]uint64
 }
 
 // save writes a backup of the present store, if it has objects.
@@ -203,7 +205,19 @@ func (r *restore) survey(ctx context.Context) (*ledger.Survey, error) {
 		return nil, err
 	}
 	defer store.Close()
-	return store.Survey(ctx)
+	survey, err := store.Survey(ctx)
+	r.note(survey)
+	return survey, err
+}
+
+func (r *restore) note(survey *ledger.Survey) {
+	if survey == nil {
+		return
+	}
+	r.reached = map[string]uint64{}
+	for _, b := range survey.Buckets {
+		r.reached[b.Name] = max(b.Revision, b.Reached)
+	}
 }
 
 // takeFile puts a file of a backup into the folder that becomes the data directory. The CA in a --pki-dir of its own,
@@ -240,6 +254,7 @@ func (r *restore) external(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.note(survey)
 	if n := Present(survey); n > 0 && !survey.Unrestored() {
 		if !r.o.Replace {
 			return r.refused(n)
@@ -283,7 +298,8 @@ func (r *restore) fill(ctx context.Context, b *Backend, takeFile func(name strin
 			for _, saved := range m.Kinds {
 				kind := kinds.Of(saved.Resource)
 				opts := kvstore.Options{Replicas: b.replicas, Cipher: b.keys.Of(kind.GroupResource())}
-				fillers[kind.Resource], err = kvstore.Fill(ctx, b.js, objects.Stored(kind), opts, saved.Revision+revisionGap)
+				after := max(saved.Revision, r.reached[objects.Bucket(kind)]) + revisionGap
+				fillers[kind.Resource], err = kvstore.Fill(ctx, b.js, objects.Stored(kind), opts, after)
 				if err != nil {
 					return err
 				}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
@@ -100,7 +101,8 @@ func saveBackup(cmd *cobra.Command, path string, keys []age.Recipient, write fun
 		}
 		m, err = backup.Copy(out, keys, counted)
 	} else {
-		m, err = backup.Save(path, keys, counted)
+		name := func(backup.Manifest) string { return filepath.Base(path) }
+		m, err = backup.Save(filepath.Dir(path), name, keys, counted)
 	}
 	bar.done()
 	if err != nil {

@@ -75,9 +75,9 @@ func saveFormer(dataDir string, now time.Time, write func(io.Writer) error) (pat
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	path = filepath.Join(folder, "before-restore-"+now.UTC().Format("20060102T150405Z")+".tar.gz")
-	_, err = backup.Save(path, nil, write)
-	return path, err
+	name := "before-restore-" + now.UTC().Format("20060102T150405Z") + ".tar.gz"
+	_, err = backup.Save(folder, func(backup.Manifest) string { return name }, nil, write)
+	return filepath.Join(folder, name), err
 }
 
 // restoreAll restores a whole store.

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,8 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
-// PartialSuffix ends the name of a file that is being written.
-const PartialSuffix = ".partial"
+// partialSuffix ends the name of a file that is being written.
+const partialSuffix = ".partial"
 
 // Copy passes what write writes on to w, encrypted for recipients, and verifies it meanwhile. It returns what the
 // backup has; w has a whole backup if there is no error.
@@ -31,11 +30,11 @@ func Copy(w io.Writer, recipients []age.Recipient, write func(io.Writer) error) 
 	out, in := io.Pipe()
 	go func() {
 		m, err := Read(out, Visitor{})
-		out.CloseWithError(cmpErr(err, errAfterEnd))
+		out.CloseWithError(err)
 		verified <- result{m, err}
 	}()
 	err = write(io.MultiWriter(sealed, in))
-	in.CloseWithError(cmpErr(err, io.EOF))
+	in.CloseWithError(err)
 	read := <-verified
 	switch {
 	case err != nil && !errors.As(err, new(*DamagedError)):
@@ -46,20 +45,11 @@ func Copy(w io.Writer, recipients []age.Recipient, write func(io.Writer) error) 
 	return read.manifest, sealed.Close()
 }
 
-// errAfterEnd says that there is more than a backup.
-var errAfterEnd = &DamagedError{"there is something behind its end"}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
-// Save writes a backup into a file that does not exist until it is whole, verified and on the disk. A file of that
-// name is replaced.
-func Save(path string, recipients []age.Recipient, write func(io.Writer) error) (Manifest, error) {
-	partial := path + PartialSuffix
+// Save writes a backup into a file of a folder that does not exist until it is whole, verified and on the disk. name
+// returns the name of the file; one of that name is replaced.
+func Save(dir string, name func(Manifest) string, recipients []age.Recipient, write func(io.Writer) error) (
+	Manifest, error) {
+	partial := filepath.Join(dir, "."+name(Manifest{})+partialSuffix)
 	f, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return Manifest{}, err
@@ -71,18 +61,13 @@ func Save(path string, recipients []age.Recipient, write func(io.Writer) error) 
 	if err = errors.Join(err, f.Close()); err != nil {
 		return Manifest{}, errors.Join(err, os.Remove(partial))
 	}
-	if err := os.Rename(partial, path); err != nil {
+	if err := os.Rename(partial, filepath.Join(dir, name(m))); err != nil {
 		return Manifest{}, err
 	}
-	return m, ledger.SyncDir(filepath.Dir(path))
+	return m, ledger.SyncDir(dir)
 }
 
-// Begins reports whether content begins as a backup does, be it encrypted or not.
-func Begins(content []byte) bool {
-	return bytes.HasPrefix(content, []byte(sealedPrefix)) || bytes.HasPrefix(content, []byte("\x1f\x8b"))
-}
-
-// Name is the name of the file of a backup that was taken at a moment.
+// Name is the name of the file of a backup that is one of many.
 func Name(m Manifest, sealed bool) string {
 	name := fmt.Sprintf("glowplug-%s.tar.gz", m.Created.UTC().Format("20060102T150405Z"))
 	if sealed {

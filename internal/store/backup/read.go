@@ -2,6 +2,7 @@ package backup
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -34,10 +35,12 @@ type reader struct {
 // Read reads a backup that is not encrypted, and verifies it. Whether it is whole is known at its end alone: who must
 // not begin with a part of it reads it twice. The error of a file that is no whole backup is a *DamagedError.
 func Read(r io.Reader, visit Visitor) (Manifest, error) {
-	compressed, err := gzip.NewReader(r)
+	buffered := bufio.NewReader(r)
+	compressed, err := gzip.NewReader(buffered)
 	if err != nil {
 		return Manifest{}, damaged("it is not compressed by gzip (%v)", err)
 	}
+	compressed.Multistream(false)
 	in := &reader{visit: visit, objects: map[string]int{}}
 	archive := tar.NewReader(compressed)
 	for {
@@ -59,17 +62,27 @@ func Read(r io.Reader, visit Visitor) (Manifest, error) {
 			if err := in.finish(content); err != nil {
 				return Manifest{}, err
 			}
-			// The checksum of gzip stands behind the last byte.
-			if _, err := io.Copy(io.Discard, compressed); err != nil {
-				return Manifest{}, damaged("its end cannot be read (%v)", err)
-			}
-			return in.manifest, nil
+			return in.manifest, readEnd(compressed, buffered)
 		}
 		fmt.Fprintf(&in.sums, "%x  %s\n", sha256.Sum256(content), header.Name)
 		if err := in.entry(header.Name, content); err != nil {
 			return Manifest{}, err
 		}
 	}
+}
+
+// readEnd reads what is behind the last entry: the checksums of gzip and of age, and nothing else.
+func readEnd(compressed, file io.Reader) error {
+	if _, err := io.Copy(io.Discard, compressed); err != nil {
+		return damaged("its end cannot be read (%v)", err)
+	}
+	switch n, err := io.CopyN(io.Discard, file, 1); {
+	case n > 0:
+		return damaged("there is something behind its end")
+	case !errors.Is(err, io.EOF):
+		return damaged("its end cannot be read (%v)", err)
+	}
+	return nil
 }
 
 // entry passes an entry on.

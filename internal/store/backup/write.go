@@ -68,6 +68,8 @@ func Write(ctx context.Context, w io.Writer, m Manifest, files []File, sources [
 // objects writes the objects of a kind.
 func (w *writer) objects(ctx context.Context, s Source) (err error) {
 	var chunk bytes.Buffer
+	lines := json.NewEncoder(&chunk)
+	lines.SetEscapeHTML(false)
 	entries, objects := 0, 0
 	flush := func() error {
 		entries++
@@ -79,15 +81,14 @@ func (w *writer) objects(ctx context.Context, s Source) (err error) {
 		if err = ctx.Err(); err != nil {
 			return false
 		}
-		var value, line []byte
+		var value []byte
 		if value, err = s.Portable(r.Value); err == nil {
-			line, err = json.Marshal(lineOf(r, value))
+			err = lines.Encode(lineOf(r, value))
 		}
 		if err != nil {
 			err = fmt.Errorf("the object %s cannot be read: %w", r.Key, err)
 			return false
 		}
-		chunk.Write(append(line, '\n'))
 		if objects++; chunk.Len() >= chunkBytes {
 			err = flush()
 		}

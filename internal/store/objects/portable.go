@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -59,7 +60,9 @@ func CheckPortable(k *kinds.Kind, key string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if meta.GetName() != at.Name || meta.GetNamespace() != at.Namespace || k.Namespaced != (at.Namespace != "") {
+	// The key of a boot is that of its host.
+	named := meta.GetName() == at.Name || k.Resource == kinds.Boots && strings.HasPrefix(meta.GetName(), at.Name+".")
+	if !named || meta.GetNamespace() != at.Namespace || k.Namespaced != (at.Namespace != "") {
 		return fmt.Errorf("it names itself %s/%s", meta.GetNamespace(), meta.GetName())
 	}
 	return nil

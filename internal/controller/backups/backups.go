@@ -1,0 +1,171 @@
+// Package backups writes a backup of the store into a folder at intervals, and keeps the newest ones.
+package backups
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"filippo.io/age"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/store/backup"
+)
+
+const (
+	// retryInterval is between a backup that failed and the next attempt, and firstDelay before the first one.
+	retryInterval, firstDelay = 5 * time.Minute, 2 * time.Second
+)
+
+// Options are the settings of Backups.
+type Options struct {
+	// Dir is the folder of the backups, which is made; Every is the time between two, and Keep how many are kept.
+	Dir   string
+	Every time.Duration
+	Keep  int
+	// Recipients are those that the backups are encrypted for; none: they are not encrypted.
+	Recipients []age.Recipient
+	// Write writes a backup.
+	Write func(context.Context, io.Writer) (backup.Manifest, error)
+	// Done is called with the time of the newest good backup; nil: it is not.
+	Done       func(time.Time)
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Backups writes backups while Run runs.
+type Backups struct {
+	opts   Options
+	newest atomic.Int64 // the time of the newest good backup in seconds since 1970; 0: there is none
+	failed prometheus.Counter
+}
+
+// New returns Backups that know what the folder has.
+func New(opts Options) *Backups {
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	b := &Backups{opts: opts, failed: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "glowplug_backup_failures_total", Help: "Backups into --backup-dir that failed.",
+	})}
+	if names, err := b.names(); err == nil && len(names) > 0 {
+		b.note(timeOf(names[len(names)-1]))
+	}
+	if opts.Registerer != nil {
+		opts.Registerer.MustRegister(b.failed,
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "glowplug_backup_last_success_timestamp_seconds",
+				Help: "Time of the newest good backup in --backup-dir; 0: there is none.",
+			}, func() float64 { return float64(b.newest.Load()) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "glowplug_backup_interval_seconds", Help: "Time between two backups (--backup-every).",
+			}, opts.Every.Seconds),
+		)
+	}
+	return b
+}
+
+// note takes over the time of a good backup.
+func (b *Backups) note(at time.Time) {
+	b.newest.Store(at.Unix())
+	if b.opts.Done != nil {
+		b.opts.Done(at)
+	}
+}
+
+// Run writes a backup whenever the newest one is old enough, until ctx ends.
+func (b *Backups) Run(ctx context.Context) {
+	timer := time.NewTimer(firstDelay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		timer.Reset(b.step(ctx, time.Now()))
+	}
+}
+
+// step writes a backup if one is due, and returns how long to wait for the next step.
+func (b *Backups) step(ctx context.Context, now time.Time) time.Duration {
+	names, err := b.names()
+	if err == nil && len(names) > 0 { // which another server may have written
+		newest := timeOf(names[len(names)-1])
+		b.note(newest)
+		if wait := newest.Add(b.opts.Every).Sub(now); wait > 0 && wait <= b.opts.Every {
+			return wait
+		}
+	}
+	if err == nil {
+		err = b.save(ctx)
+	}
+	if err == nil {
+		return b.opts.Every
+	}
+	if ctx.Err() == nil {
+		b.failed.Inc()
+		b.opts.Logger.Error("there is no backup: the next attempt is made soon", "dir", b.opts.Dir, "in",
+			min(retryInterval, b.opts.Every), "error", err)
+	}
+	return min(retryInterval, b.opts.Every)
+}
+
+// save writes one backup, and removes those that are too many.
+func (b *Backups) save(ctx context.Context) error {
+	name := func(m backup.Manifest) string { return backup.Name(m, len(b.opts.Recipients) > 0) }
+	m, err := backup.Save(b.opts.Dir, name, b.opts.Recipients, func(w io.Writer) error {
+		_, err := b.opts.Write(ctx, w)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.note(m.Created)
+	b.opts.Logger.Info("the store is saved", "file", filepath.Join(b.opts.Dir, name(m)), "objects", m.Objects(),
+		"atOneMoment", m.Settled)
+	return b.prune()
+}
+
+// prune removes the oldest backups.
+func (b *Backups) prune() (err error) {
+	names, err := b.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:max(len(names)-b.opts.Keep, 0)] {
+		err = errors.Join(err, os.Remove(filepath.Join(b.opts.Dir, name)))
+	}
+	return err
+}
+
+// pattern is that of the names that backup.Name gives.
+var pattern = regexp.MustCompile(`^glowplug-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
+
+// names returns the names of the backups in the folder, which is made if it is missing, the oldest first.
+func (b *Backups) names() (names []string, err error) {
+	if err := os.MkdirAll(b.opts.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(b.opts.Dir)
+	for _, entry := range entries {
+		if pattern.MatchString(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func timeOf(name string) time.Time {
+	text, _, _ := strings.Cut(strings.TrimPrefix(name, "glowplug-"), ".")
+	at, _ := time.Parse("20060102T150405Z", text)
+	return at
+}
