@@ -50,7 +50,7 @@ func TestACutIsOfOneMoment(t *testing.T) {
 				cuts = 3000 // each takes some microseconds
 			}
 			for range cuts {
-				views, ok, err := Cut(t.Context(), []*Store{read[1], read[0]})
+				views, ok, err := Cut(t.Context(), read)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +59,7 @@ func TestACutIsOfOneMoment(t *testing.T) {
 				}
 				settled++
 				for i := range 8 {
-					if second, first := noteIn(t, views[0], i), noteIn(t, views[1], i); first < second {
+					if first, second := noteIn(t, views[0], i), noteIn(t, views[1], i); first < second {
 						t.Fatalf("host %d has %d in the first bucket, and %d in the second", i, first, second)
 					}
 				}
