@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -14,7 +15,7 @@ import (
 
 // TestACutIsOfOneMoment: eight writers write a number into one bucket, and once that is stored into another one. The cut
 // of the two never has a number in the second that the first lacks. It is so for an embedded store, and where another
-// server of a shared one writes.
+// server of a shared one writes, of which this one learns late.
 func TestACutIsOfOneMoment(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		t.Run(fmt.Sprintf("exclusive=%v", exclusive), func(t *testing.T) {
@@ -27,29 +28,31 @@ func TestACutIsOfOneMoment(t *testing.T) {
 				awaitReady(t, store)
 				written, read = append(written, store), append(read, store)
 				if !exclusive {
-					other := New(batchKind(), Options{})
+					var observers []Observer
+					if bucket == "FIRST" {
+						observers = []Observer{late{}}
+					}
+					other := New(batchKind(), Options{}, observers...)
 					other.bucket.streamName, other.bucket.subjectPrefix = "KV_"+bucket, "$KV."+bucket+"."
 					run(t, other, connect(t, server))
 					awaitReady(t, other)
 					read[len(read)-1] = other
 				}
 			}
-			var ended atomic.Bool
 			var writing sync.WaitGroup
+			var ended atomic.Bool
 			for i := range 8 {
 				writing.Go(func() {
-					for n := 1; !ended.Load() && n < 400; n++ {
+					for n := 1; n < 60; n++ {
 						for _, store := range written {
 							putAll(t, store, puts(store, strconv.Itoa(n), i))
 						}
 					}
 				})
 			}
-			settled, cuts := 0, 40
-			if exclusive {
-				cuts = 3000 // each takes some microseconds
-			}
-			for range cuts {
+			go func() { writing.Wait(); ended.Store(true) }()
+			settled, cuts := 0, 0
+			for ; !ended.Load(); cuts++ {
 				views, ok, err := Cut(t.Context(), read)
 				if err != nil {
 					t.Fatal(err)
@@ -64,8 +67,6 @@ func TestACutIsOfOneMoment(t *testing.T) {
 					}
 				}
 			}
-			ended.Store(true)
-			writing.Wait()
 			views, ok, err := Cut(t.Context(), read)
 			if err != nil || !ok || views[0].Len() != 8 || noteIn(t, views[0], 3) != noteIn(t, views[1], 3) {
 				t.Errorf("without writers: %v %t", err, ok)
@@ -74,6 +75,13 @@ func TestACutIsOfOneMoment(t *testing.T) {
 		})
 	}
 }
+
+// late is an observer that lets a server learn late of what others write into a bucket.
+type late struct{}
+
+func (late) Load([]Item)           {}
+func (late) Put(Item)              { time.Sleep(2 * time.Millisecond) }
+func (late) Delete(string, uint64) {}
 
 // noteIn returns the number that a writer has written last; 0: none.
 func noteIn(t *testing.T, v View, i int) int {
