@@ -353,6 +353,7 @@ func (a builder) serveAPI() error {
 		ExplainHost: explainer.Answer,
 		Rewrite:     a.backend.Rewrite,
 		Backup:      a.backend.Backup,
+		Fsck:        func(ctx context.Context) (any, error) { return a.backend.Fsck(ctx) },
 		Upload:      a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(model.Ref{Namespace: namespace, Name: name})

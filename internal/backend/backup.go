@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -80,7 +81,7 @@ type Opened struct {
 
 // OpenStopped opens the store of a server that does not run, and reads it. Its error is that of a start.
 func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
-	deps.Registerer, deps.KeepBoots = prometheus.NewRegistry(), boots.Limits{}
+	deps.Registerer, deps.KeepBoots, deps.MemoryLimit = prometheus.NewRegistry(), boots.Limits{}, math.MaxInt64
 	deps.TakeFormer = func(context.Context, jetstream.JetStream) (func(context.Context) error, error) { return nil, nil }
 	b, err := Open(ctx, o, deps)
 	if err != nil {

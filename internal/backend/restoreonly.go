@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 
@@ -76,7 +75,7 @@ func (o *Opened) restoreObject(ctx context.Context, resource string, r kvstore.R
 		return "would be restored", nil
 	}
 	if err := store.Put(ctx, r); err != nil {
-		return "failed", fmt.Errorf("%s/%s: %w", resource, r.Key, err)
+		return "failed", err
 	}
 	if present {
 		return "replaced", nil

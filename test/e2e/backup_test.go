@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"glowplug/internal/testkit"
 )
 
@@ -28,7 +30,7 @@ spec: {type: ignition, format: ignition, config: '{"ignition":{"version":"3.4.0"
 ---
 apiVersion: v1
 kind: BareMetalHost
-metadata: {name: w%[1]d, namespace: default, labels: {number: "%[2]d"}}
+metadata: {name: w%[1]d, namespace: default, labels: {number: "%[2]d", w: "%[1]d"}}
 spec: {bootMACAddress: "02:00:00:00:77:%02[1]x"}
 `
 
@@ -156,4 +158,84 @@ func restoreWithKills(t *testing.T, file string) {
 		}
 		killed++
 	}
+}
+
+// TestFsckNamesWhatIsDamaged: fsck at a server, and of a store without one, names objects whose checksum does not hold or
+// that are no objects, and ends with 3. Restored from a backup, they are as they were, and it ends with 0.
+func TestFsckNamesWhatIsDamaged(t *testing.T) {
+	needs(t)
+	server := newNATS(t)
+	server.start()
+	url := "nats://127.0.0.1:" + server.port
+	s := start(t, "--identity-claims=trust", "--nats-url", url)
+	s.kubectl(fmt.Sprintf(pairs, 1, 1), "apply", "-f", "-")
+	s.kubectl(fmt.Sprintf(pairs, 2, 1), "apply", "-f", "-")
+	if got := get(t, s.url("/api/v1/ignition?mac=02:00:00:00:77:01")); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	testkit.Until(t, "the boot is stored", func() bool {
+		out, _, _ := s.tryKubectl("", "get", "boots")
+		return strings.Contains(out, "w1.")
+	})
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	command(t, "backup", file, "--server", s.admin(""))
+	before := s.kubectl("", "get", "bmh,ign", "-o", "custom-columns=N:.metadata.name,U:.metadata.uid,S:.status.state")
+	fsck := func(code int, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(program, append([]string{"fsck"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != code {
+			t.Fatalf("fsck %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	stopped := []string{"--stopped", "--data-dir", s.dir, "--nats-url", url}
+	fsck(0, "--server", s.admin(""))
+	s.terminate()
+	fsck(0, stopped...)
+
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for subject, header := range map[string]string{
+		"$KV.BAREMETALHOSTS.default/w1": "sum=00000000;write=x", "$KV.IGNITIONCONFIGS.default/w2": "write=x",
+	} {
+		msg := &nats.Msg{Subject: subject, Data: []byte("{"), Header: nats.Header{"Glowplug": {header}}}
+		if _, err := conn.RequestMsg(msg, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := func(out string) {
+		t.Helper()
+		for _, want := range []string{"baremetalhosts/default/w1: its checksum does not agree",
+			"ignitionconfigs/default/w2: it cannot be read: ", "2 problems"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("there is no %q:\n%s", want, out)
+			}
+		}
+	}
+	damaged(fsck(3, stopped...))
+	s.restart()
+	damaged(strings.ReplaceAll(fsck(3, "--server", s.admin("")), "3 problems", "2 problems")) // the server knows that w1 is lost
+	if out, err := exec.Command(program, "backup", file+".2", "--server", s.admin("")).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "there is no backup, since the store has lost baremetalhosts") {
+		t.Errorf("a backup without the host: %v %s", err, out)
+	}
+	s.terminate()
+	only := []string{"restore", file, "--only", "baremetalhosts/default/w1", "--only", "ignitionconfigs/default",
+		"--data-dir", s.dir, "--nats-url", url}
+	if out := command(t, append(only, "--dry-run")...); !strings.Contains(out, "baremetalhosts/default/w1: would be restored") {
+		t.Error(out)
+	}
+	t.Log(command(t, append(only, "--replace")...))
+	fsck(0, stopped...)
+	s.restart()
+	if after := s.kubectl("", "get", "bmh,ign", "-o", "custom-columns=N:.metadata.name,U:.metadata.uid,S:.status.state"); after != before {
+		t.Errorf("it is\n%s\nwas\n%s", after, before)
+	}
+	testkit.Until(t, "the machine is answered", func() bool {
+		return get(t, s.admin("/api/v1/ignition?mac=02:00:00:00:77:02")).status == 200
+	})
 }

@@ -45,6 +45,7 @@ func (s *Server) chain() http.Handler {
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, isLong)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = withOther(h, backups(s.opts.Backup), isBackup)
+	h = withOther(h, checker(s.opts.Fsck), isFsck)
 	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
 	h = endpointfilters.WithAuthorization(h, compileAuthorizer(resultAuthorizer(s.authorizer)), jsonAndYAML)
 	h = traceUser(h, func(t *traceData, user string) {

@@ -85,8 +85,10 @@ func newKubeEndpoints(authorizer authorizer.UnconditionalAuthorizer) *kubeEndpoi
 		info: &request.RequestInfoFactory{
 			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
 		},
-		isLong: func(r *http.Request, info *request.RequestInfo) bool { return isBackup(r) || lasts(r, info) },
-		short:  new(waitgroup.SafeWaitGroup),
+		isLong: func(r *http.Request, info *request.RequestInfo) bool {
+			return isBackup(r) || isFsck(r) || lasts(r, info)
+		},
+		short: new(waitgroup.SafeWaitGroup),
 	}
 	k.v2, k.v3 = openAPIConfigs()
 	k.described = sync.OnceFunc(k.describe)

@@ -102,6 +102,8 @@ type Options struct {
 	Rewrite func(context.Context) (written, left int, err error)
 	// Backup writes a backup of the store; nil: there is none.
 	Backup func(context.Context, io.Writer) (backup.Manifest, error)
+	// Fsck reads all that is stored, and returns what it has found as a value for JSON; nil: nothing is read.
+	Fsck func(context.Context) (any, error)
 	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to authenticated
 	// callers. Its bodies may be of any size and take any time.
 	Upload http.Handler

@@ -269,10 +269,14 @@ func encodeToken(s string) string {
 // splitSubject is the inverse of subject for one host.
 func splitSubject(subject string) (namespace, host string, err error) {
 	first, second, _ := strings.Cut(strings.TrimPrefix(subject, historySubjects), ".")
-	namespace, err = url.PathUnescape(strings.ReplaceAll(first, "=", "%"))
-	if err != nil {
+	if namespace, err = decodeToken(first); err != nil {
 		return "", "", err
 	}
-	host, err = url.PathUnescape(strings.ReplaceAll(second, "=", "%"))
+	host, err = decodeToken(second)
 	return namespace, host, err
+}
+
+// decodeToken is the inverse of encodeToken.
+func decodeToken(token string) (string, error) {
+	return url.PathUnescape(strings.ReplaceAll(token, "=", "%"))
 }

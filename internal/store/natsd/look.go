@@ -115,6 +115,9 @@ func (e *damagedError) Error() string {
 	return fmt.Sprintf("the bucket %s is damaged: %v", e.bucket, e.reason)
 }
 
+// Damaged names the bucket.
+func (e *damagedError) Damaged() string { return e.bucket }
+
 // Hint is what to do about it.
 func (e *damagedError) Hint() string {
 	return "nothing was changed; restore the data directory from a backup, or see with `glowplug store accept-loss " +

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+)
+
+// fsckPath answers with what is the matter with the stored objects.
+const fsckPath = "/api/v1/fsck"
+
+func isFsck(r *http.Request) bool { return r.URL.Path == fsckPath }
+
+// checker answers with the result of a function that reads all that is stored, one at a time. The names in it are of
+// all namespaces: the authorization before this gives it to those who may get the path.
+func checker(check func(context.Context) (any, error)) http.Handler {
+	if check == nil {
+		return nil
+	}
+	turn := make(chan struct{}, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "fsck"}, r.Method))
+			return
+		}
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		default:
+			fail(w, r, apierrors.NewTooManyRequests("another check is under way: come again", 5))
+			return
+		}
+		checked, err := check(r.Context())
+		if err != nil {
+			fail(w, r, apierrors.NewServiceUnavailable("the store cannot be read: "+err.Error()))
+			return
+		}
+		responsewriters.WriteRawJSON(http.StatusOK, checked, w)
+	})
+}
