@@ -3,6 +3,7 @@ module glowplug
 go 1.26.0
 
 require (
+	filippo.io/age v1.2.1
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/ProtonMail/go-crypto v1.4.1
 	github.com/anishathalye/porcupine v1.3.1
@@ -64,7 +65,6 @@ require (
 )
 
 require (
-	filippo.io/age v1.2.1 // indirect
 	github.com/josharian/native v1.1.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.26 // indirect
 	github.com/u-root/uio v0.0.0-20230220225925-ffce2a382923 // indirect

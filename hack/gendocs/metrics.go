@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +48,7 @@ func metricReference() (string, error) {
 	options.AddFlags(flags)
 	if err := flags.Parse([]string{
 		"--data-dir", dir, "--nats-url", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0", "--listen-tls", "",
+		"--backup-dir", filepath.Join(dir, "backups"),
 	}); err != nil {
 		return "", err
 	}

@@ -58,7 +58,7 @@ GLOWPLUG_DATA_DIR.`,
 		newPlanCommand(), newStatusCommand(), newBootsCommand(), newReplayCommand(), newAdoptCommand(), newRenderCommand(),
 		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(), newConsoleCommand(),
 		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(), newKubeconfigCommand(),
-		newBackupCommand(), newRestoreCommand(), newFsckCommand(), newVersionCommand())
+		newBackupCommand(), newRestoreCommand(), newExportCommand(), newFsckCommand(), newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.Version
 	root.SetVersionTemplate(version.Line() + "\n")

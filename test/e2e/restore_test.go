@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"glowplug/internal/testkit"
+	"glowplug/test/launch"
 )
 
 // TestRestoredStoreIsTheSame takes a backup of a store with objects of every kind that a user writes, and restores it
@@ -27,6 +28,15 @@ func TestRestoredStoreIsTheSame(t *testing.T) {
 	command(t, "backup", file, "--server", source.admin(""))
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the backup: %v, %v", info, err)
+	}
+	source.kubectl("", "create", "clusterrolebinding", "boss", "--clusterrole=admin", "--user=boss")
+	for _, path := range []string{"/api/v1/backup", "/api/v1/fsck"} {
+		for _, user := range []string{"nobody", "boss"} { // who is the administrator of all namespaces
+			if _, errOut, err := source.tryKubectl("", "get", "--raw", path, "--as="+user); err == nil ||
+				!strings.Contains(errOut, "forbidden") {
+				t.Errorf("%s gets %s: %v %s", user, path, err, errOut)
+			}
+		}
 	}
 	nats := newNATS(t)
 	nats.start()
@@ -89,6 +99,33 @@ func TestRestoredStoreIsTheSame(t *testing.T) {
 			CombinedOutput(); err == nil || !strings.Contains(string(out), "--replace writes a backup of them") {
 			t.Errorf("%s: a store with objects: %v %s", step.name, err, out)
 		}
+	}
+}
+
+// TestExportIsAppliedAgain: what export writes, with Secrets, makes another server export the same files, and an object
+// that is gone loses its file.
+func TestExportIsAppliedAgain(t *testing.T) {
+	needs(t)
+	source, target := start(t), start(t)
+	fillForBackup(t, source)
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	command(t, "export", first, "--secrets", "--server", source.admin(""))
+	if out, err := exec.Command(program, "apply", "-f", first, "--server", target.admin("")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, launch.Tail(string(out), 2000))
+	}
+	command(t, "export", second, "--secrets", "--server", target.admin(""))
+	if out, err := exec.Command("diff", "-r", first, second).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	secret := filepath.Join(second, "rack-b", "secret", "wifi.yaml")
+	if info, err := os.Stat(secret); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	if out := command(t, "export", second, "--server", target.admin("")); !strings.Contains(out, ", 1 files removed") {
+		t.Error(out)
+	}
+	if _, err := os.Stat(secret); err == nil {
+		t.Error("without --secrets there is a Secret")
 	}
 }
 

@@ -1,0 +1,83 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"glowplug/internal/logs/logstest"
+	"glowplug/internal/store/backup"
+)
+
+// folder returns the names in a folder.
+func folder(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestBackupsAtIntervals: a backup is written when the newest one is old enough, over restarts of the server; the newest
+// are kept, and no other file is touched. A failure keeps all, and is tried again soon.
+func TestBackupsAtIntervals(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "backups")
+	now := time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
+	var failure error
+	log, logged := logstest.Logger()
+	var done time.Time
+	opts := Options{Dir: dir, Every: 6 * time.Hour, Keep: 3, Logger: log, Done: func(at time.Time) { done = at },
+		Write: func(ctx context.Context, w io.Writer) (backup.Manifest, error) {
+			m := backup.Manifest{Created: now}
+			return m, errors.Join(backup.Write(ctx, w, m, nil, nil), failure)
+		}}
+	b := New(opts)
+	if wait := b.step(t.Context(), now); wait != opts.Every || len(folder(t, dir)) != 1 || !done.Equal(now) {
+		t.Fatalf("the first: %v %v %v", wait, folder(t, dir), done)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mine.tar.gz"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done = time.Time{}
+	b = New(opts) // after a restart
+	if !done.Equal(now) {
+		t.Errorf("the newest after a restart: %v", done)
+	}
+	if wait := b.step(t.Context(), now.Add(time.Hour)); wait != 5*time.Hour || len(folder(t, dir)) != 2 {
+		t.Errorf("after an hour: %v %v", wait, folder(t, dir))
+	}
+	for range 4 {
+		now = now.Add(6 * time.Hour)
+		b.step(t.Context(), now)
+	}
+	want := []string{"glowplug-20261130T200000Z.tar.gz", "glowplug-20261201T020000Z.tar.gz",
+		"glowplug-20261201T080000Z.tar.gz", "mine.tar.gz"}
+	if got := folder(t, dir); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	failure, now = errors.New("the store has lost hosts"), now.Add(6*time.Hour)
+	if wait := b.step(t.Context(), now); wait != retryInterval || !slices.Equal(folder(t, dir), want) ||
+		!strings.Contains(logged(), "there is no backup") || !strings.Contains(logged(), "the store has lost hosts") {
+		t.Errorf("a failure: %v %v %s", wait, folder(t, dir), logged())
+	}
+	failure = nil
+	// The clock was wrong: a backup of the future is no reason to have none now.
+	future := "glowplug-20991130T200000Z.tar.gz"
+	if err := os.WriteFile(filepath.Join(dir, future), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.step(t.Context(), now)
+	if got := folder(t, dir); !slices.Contains(got, "glowplug-20261201T140000Z.tar.gz") {
+		t.Errorf("beside a backup of the future: %v", got)
+	}
+}
