@@ -145,7 +145,8 @@ var goroutines = []string{
 	"internal/app", "internal/audit", "internal/backend", "internal/feed", "internal/logs", "internal/controller",
 	"internal/controller/image", "internal/controller/stream",
 	"internal/controller/template", "internal/remote", "internal/serve/api", "internal/serve/iscsi",
-	"internal/serve/listener", "internal/serve/peer", "internal/serve/pxe", "internal/serve/tftp", "internal/store/boots", "internal/store/kvstore",
+	"internal/serve/listener", "internal/serve/peer", "internal/serve/pxe", "internal/serve/tftp", "internal/store/backup",
+	"internal/store/boots", "internal/store/kvstore",
 	"internal/store/kvstore/kvtest", "internal/store/ledger", "internal/store/natsd",
 	"internal/store/question", "internal/store/rendering", "internal/store/session", "internal/store/snapshot",
 }

@@ -75,8 +75,8 @@ func backedUp() (saved []*kinds.Kind) {
 
 // Opened is a store that is open without a server.
 type Opened struct {
-	*Backend
-	stop func()
+	backend *Backend
+	stop    func()
 }
 
 // OpenStopped opens the store of a server that does not run, and reads it. Its error is that of a start.
@@ -92,7 +92,7 @@ func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
 	for _, part := range b.storeParts() {
 		running.StartWithContext(working, part)
 	}
-	opened := &Opened{Backend: b, stop: func() { cancel(); running.Wait(); b.Close() }}
+	opened := &Opened{backend: b, stop: func() { cancel(); running.Wait(); b.Close() }}
 	if err := opened.awaitRead(ctx); err != nil {
 		opened.stop()
 		return nil, err
@@ -116,15 +116,15 @@ func (o *Opened) awaitRead(ctx context.Context) error {
 	err := fmt.Errorf("the store was not read within %v", readTimeout)
 	_ = wait.PollUntilContextCancel(ctx, storeRetry, true, func(context.Context) (bool, error) {
 		select {
-		case err = <-o.failed:
+		case err = <-o.backend.failed:
 			return true, nil
 		default:
 		}
 		for _, kind := range kinds.All() {
-			if o.IsLost(kind.Resource) {
+			if o.backend.IsLost(kind.Resource) {
 				continue
 			}
-			if unread := unread(o.Stores[kind.Resource]); unread != nil {
+			if unread := unread(o.backend.Stores[kind.Resource]); unread != nil {
 				err = unread
 				return false, nil
 			}
@@ -137,6 +137,11 @@ func (o *Opened) awaitRead(ctx context.Context) error {
 
 // readTimeout bounds the time in which a store is read.
 const readTimeout = 2 * time.Minute
+
+// Backup is that of the Backend.
+func (o *Opened) Backup(ctx context.Context, w io.Writer) (backup.Manifest, error) {
+	return o.backend.Backup(ctx, w)
+}
 
 // Close closes the store.
 func (o *Opened) Close() { o.stop() }

@@ -62,8 +62,8 @@ func RestoreOnly(ctx context.Context, o RestoreOptions, only []string, dryRun bo
 // restoreObject puts one object into its bucket.
 func (o *Opened) restoreObject(ctx context.Context, resource string, r kvstore.Record, replace, dryRun bool) (
 	did string, err error) {
-	store := o.Stores[resource]
-	present, err := store.Has(ctx, r.Key)
+	store := o.backend.Stores[resource]
+	present, err := kvstore.Has(ctx, store, r.Key)
 	switch {
 	case err != nil:
 		return "failed", err
@@ -74,7 +74,7 @@ func (o *Opened) restoreObject(ctx context.Context, resource string, r kvstore.R
 	case dryRun:
 		return "would be restored", nil
 	}
-	if err := store.Put(ctx, r); err != nil {
+	if err := kvstore.PutRecord(ctx, store, r); err != nil {
 		return "failed", err
 	}
 	if present {

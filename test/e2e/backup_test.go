@@ -160,8 +160,8 @@ func restoreWithKills(t *testing.T, file string) {
 	}
 }
 
-// TestFsckNamesWhatIsDamaged: fsck at a server, and of a store without one, names objects whose checksum does not hold or
-// that are no objects, and ends with 3. Restored from a backup, they are as they were, and it ends with 0.
+// TestFsckNamesWhatIsDamaged: fsck at a server, and of a store without one, names objects whose checksum does not hold
+// or that are no objects, and ends with 3. Restored from a backup, they are as they were, and it ends with 0.
 func TestFsckNamesWhatIsDamaged(t *testing.T) {
 	needs(t)
 	server := newNATS(t)

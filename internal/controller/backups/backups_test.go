@@ -28,8 +28,8 @@ func folder(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestBackupsAtIntervals: a backup is written when the newest one is old enough, over restarts of the server; the newest
-// are kept, and no other file is touched. A failure keeps all, and is tried again soon.
+// TestBackupsAtIntervals: a backup is written when the newest one is old enough, over restarts of the server; the
+// newest are kept, and no other file is touched. A failure keeps all, and is tried again soon.
 func TestBackupsAtIntervals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backups")
 	now := time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)

@@ -13,9 +13,9 @@ import (
 	v1 "glowplug/api/v1"
 )
 
-// TestACutIsOfOneMoment: eight writers write a number into one bucket, and once that is stored into another one. The cut
-// of the two never has a number in the second that the first lacks. It is so for an embedded store, and where another
-// server of a shared one writes, of which this one learns late.
+// TestACutIsOfOneMoment: eight writers write a number into one bucket, and once that is stored into another one. The
+// cut of the two never has a number in the second that the first lacks. It is so for an embedded store, and where
+// another server of a shared one writes, of which this one learns late.
 func TestACutIsOfOneMoment(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		t.Run(fmt.Sprintf("exclusive=%v", exclusive), func(t *testing.T) {

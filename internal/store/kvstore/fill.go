@@ -86,13 +86,13 @@ func (f *Filler) Close(ctx context.Context) error {
 }
 
 // Has reports whether the bucket has an object under a bucket key.
-func (s *Store) Has(ctx context.Context, key string) (bool, error) {
+func Has(ctx context.Context, s *Store, key string) (bool, error) {
 	err := s.barrier(ctx)
 	return s.contents.mirror.get(key) != nil, err
 }
 
-// Put stores a record, whatever its key has now.
-func (s *Store) Put(ctx context.Context, r Record) error {
+// PutRecord stores a record, whatever its key has now.
+func PutRecord(ctx context.Context, s *Store, r Record) error {
 	l, ok := s.connection.connected()
 	if !ok {
 		return s.connection.unavailable()

@@ -16,7 +16,8 @@ func layFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +95,8 @@ func TestReplaceGoesOnWhereItWasBrokenOff(t *testing.T) {
 	}
 }
 
-// TestReplaceKeepsOrRemovesTheFormerStore: the key logs of the former store go as well, although the built one has none.
+// TestReplaceKeepsOrRemovesTheFormerStore: the key logs of the former store go as well, although the built one has
+// none.
 func TestReplaceKeepsOrRemovesTheFormerStore(t *testing.T) {
 	for _, keep := range []string{"", "former-1"} {
 		dir := t.TempDir()
