@@ -221,6 +221,7 @@ func (a builder) openStore(ctx context.Context) error {
 	a.secrets = secrets.New(a.log)
 	a.backend, err = backend.Open(ctx, &s.Store, backend.Deps{
 		Logger: a.log, Registerer: a.metrics, MemoryLimit: a.memoryLimit, KeepBoots: s.keepBoots,
+		Asked: func() uint64 { return a.sources.Asked() },
 		TakeFormer: func(ctx context.Context, js jetstream.JetStream) (func(context.Context) error, error) {
 			return a.tracker.TakeFormer(ctx, js, find)
 		},

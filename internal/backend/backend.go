@@ -35,6 +35,8 @@ type Deps struct {
 	KeepBoots boots.Limits
 	// MemoryLimit is that of the process, in bytes.
 	MemoryLimit int64
+	// Asked counts the requests of machines: a backup rests while it grows; nil: it never does.
+	Asked func() uint64
 	// TakeFormer takes over what a former release has kept elsewhere, once the objects are read. It is called until it
 	// succeeds; then machines are answered, and empty removes what was taken over.
 	TakeFormer func(context.Context, jetstream.JetStream) (empty func(context.Context) error, err error)

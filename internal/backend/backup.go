@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"glowplug/internal/budget"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/backup"
@@ -60,7 +61,7 @@ func (b *Backend) Backup(ctx context.Context, w io.Writer) (backup.Manifest, err
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		extra = append(extra, backup.File{Name: name, Content: files[name]})
 	}
-	return m, backup.Write(ctx, w, m, extra, sources)
+	return m, backup.Write(ctx, w, m, extra, sources, budget.NewPacer(ctx, b.deps.Asked).Pause)
 }
 
 // backedUp returns the kinds that a backup has, those first that others use: the reverse of kinds.All.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -48,7 +49,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
 	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
-		"layers, plan, impact, templates, arguments, iscsi, images, network or console")
+		"layers, plan, impact, templates, arguments, iscsi, images, network, console or backup")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	isInside := flag.Bool("in-namespace", false, "measure the network boot here (used by the benchmark itself)")
 	client := flag.String("client", "", "be the clients with this role (used by the benchmark itself)")
@@ -98,7 +99,7 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 		{"boots", b.boots}, {"trust", b.trust}, {"layers", b.layers}, {"plan", b.plan}, {"impact", b.impact},
 		{"templates", b.templates},
 		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}, {"network", b.network},
-		{"console", b.console}} {
+		{"console", b.console}, {"backup", b.backup}} {
 		if only != "" && only != part.name {
 			continue
 		}
@@ -110,9 +111,21 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	page := b.page()
 	fmt.Print(page)
 	if output != "" && failed == nil {
-		return os.WriteFile(output, []byte(page), 0o644)
+		return os.WriteFile(output, append([]byte(page), sections(output)...), 0o644)
 	}
 	return failed
+}
+
+// sections returns what a page has behind its table, which was written by hand; nil: there is nothing.
+func sections(page string) []byte {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		return nil
+	}
+	if i := bytes.Index(content, []byte("\n## ")); i >= 0 {
+		return content[i:]
+	}
+	return nil
 }
 
 func (b *bench) add(measure, ours, against, ratio, target string) {

@@ -39,7 +39,7 @@ func TestBackupsAtIntervals(t *testing.T) {
 	opts := Options{Dir: dir, Every: 6 * time.Hour, Keep: 3, Logger: log, Done: func(at time.Time) { done = at },
 		Write: func(ctx context.Context, w io.Writer) (backup.Manifest, error) {
 			m := backup.Manifest{Created: now}
-			return m, errors.Join(backup.Write(ctx, w, m, nil, nil), failure)
+			return m, errors.Join(backup.Write(ctx, w, m, nil, nil, func() {}), failure)
 		}}
 	b := New(opts)
 	if wait := b.step(t.Context(), now); wait != opts.Every || len(folder(t, dir)) != 1 || !done.Equal(now) {

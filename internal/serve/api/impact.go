@@ -162,7 +162,7 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact.Report, error) {
 	view := p.opts.Inventory.View()
 	set := changesOf(all, view, p.opts.MaxIgnition)
-	result, err := p.compute(newPacer(ctx, p.opts.Asked), set, view, show)
+	result, err := p.compute(budget.NewPacer(ctx, p.opts.Asked), set, view, show)
 	if err != nil {
 		return nil, err
 	}
@@ -178,14 +178,14 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 }
 
 // compute computes the impact of a set of changes.
-func (p *impacts) compute(pace *pacer, set *changeSet, view model.View, show bool) (*impact.Impact, error) {
-	merging, cancel := context.WithTimeout(pace.ctx, mergeTimeout)
+func (p *impacts) compute(pace *budget.Pacer, set *changeSet, view model.View, show bool) (*impact.Impact, error) {
+	merging, cancel := context.WithTimeout(pace.Context(), mergeTimeout)
 	defer cancel()
-	return impact.New(pace.ctx, impact.Options{
+	return impact.New(pace.Context(), impact.Options{
 		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order,
-		Secrets: set.secretsOf(p.opts.Secrets), Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
+		Secrets: set.secretsOf(p.opts.Secrets), Pending: set.pending, Merging: merging, Pause: pace.Pause, Show: show,
 		MayShow: func(view model.View, c *model.Config) bool {
-			return p.opts.rights.mayGetResult(pace.ctx, view, c.Ref, c)
+			return p.opts.rights.mayGetResult(pace.Context(), view, c.Ref, c)
 		},
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/warning"
 
+	"glowplug/internal/budget"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
@@ -79,7 +80,7 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, a.began.Add(admissionTime))
 	defer cancel()
-	pace, end := newPacer(ctx, p.opts.Asked), func() {}
+	pace, end := budget.NewPacer(ctx, p.opts.Asked), func() {}
 	if set.concernsAll() {
 		meter := p.meters.get(clientOf(ctx))
 		if meter.Tokens() <= 0 {
@@ -91,8 +92,8 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 			warning.AddWarning(ctx, "", otherAtWork)
 			return
 		}
-		pace = newPacer(ctx, p.opts.Asked)
-		end = func() { spend(meter, time.Now(), pace.total()); turn() }
+		pace = budget.NewPacer(ctx, p.opts.Asked)
+		end = func() { spend(meter, time.Now(), pace.Total()); turn() }
 	}
 	texts, err := untilEnd(ctx, end, func() ([]string, error) { return p.warnings(pace, set, a.view) })
 	if err != nil {
@@ -111,12 +112,12 @@ func (p *impacts) beginSoon(ctx context.Context) (end func()) {
 }
 
 // warnings returns the warnings of what a set of changes does to the hosts.
-func (p *impacts) warnings(pace *pacer, set *changeSet, view model.View) ([]string, error) {
+func (p *impacts) warnings(pace *budget.Pacer, set *changeSet, view model.View) ([]string, error) {
 	result, err := p.compute(pace, set, view, false)
 	if err != nil {
 		return nil, err
 	}
-	nameable := p.nameable(pace.ctx)
+	nameable := p.nameable(pace.Context())
 	effects := told
 	if set.isolation {
 		effects = append(slices.Clone(told), impact.Mended) // the end of an island is told as its begin is
@@ -124,7 +125,7 @@ func (p *impacts) warnings(pace *pacer, set *changeSet, view model.View) ([]stri
 	texts := impactWarnings(result, effects, nameable)
 	if set.isolation {
 		mayRead := func(config model.Ref) bool {
-			return p.opts.rights.mayGet(pace.ctx, kinds.IgnitionConfigs, "", config.Namespace, config.Name)
+			return p.opts.rights.mayGet(pace.Context(), kinds.IgnitionConfigs, "", config.Namespace, config.Name)
 		}
 		if text := warnMoves(result, nameable, mayRead); text != "" {
 			texts = append(texts, text)
@@ -133,7 +134,7 @@ func (p *impacts) warnings(pace *pacer, set *changeSet, view model.View) ([]stri
 	if effect := result.OnStrangers(); slices.Contains(told, effect) {
 		texts = append(texts, strangersText+effect.Phrase())
 	}
-	if text := warnLosses(p.disks(pace.ctx, result), nameable); text != "" {
+	if text := warnLosses(p.disks(pace.Context(), result), nameable); text != "" {
 		texts = append(texts, text)
 	}
 	return texts, nil

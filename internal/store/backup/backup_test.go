@@ -43,7 +43,7 @@ func (c contents) write(w io.Writer) error {
 			Portable: func(value []byte) ([]byte, error) { return value, nil },
 		})
 	}
-	return Write(context.Background(), w, Manifest{Created: created, Store: "S", Settled: true}, c.files, sources)
+	return Write(context.Background(), w, Manifest{Created: created, Store: "S", Settled: true}, c.files, sources, func() {})
 }
 
 func (c contents) bytes(t testing.TB) []byte {

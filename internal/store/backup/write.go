@@ -30,9 +30,9 @@ type writer struct {
 	sums bytes.Buffer
 }
 
-// Write writes a backup. m.Kinds are set from the sources. It returns once all bytes were given to w, or with the first
+// Write writes a backup, and calls pause often. m.Kinds are set from the sources. It returns once all bytes were given to w, or with the first
 // error: what was written is no whole backup then, and says so to Read.
-func Write(ctx context.Context, w io.Writer, m Manifest, files []File, sources []Source) error {
+func Write(ctx context.Context, w io.Writer, m Manifest, files []File, sources []Source, pause func()) error {
 	compressed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	out := &writer{tar: tar.NewWriter(compressed), time: m.Created}
 	m.Version, m.Kinds = version, nil
@@ -52,7 +52,7 @@ func Write(ctx context.Context, w io.Writer, m Manifest, files []File, sources [
 		}
 	}
 	for _, s := range sources {
-		if err := out.objects(ctx, s); err != nil {
+		if err := out.objects(ctx, s, pause); err != nil {
 			return fmt.Errorf("%s: %w", s.Resource, err)
 		}
 	}
@@ -66,7 +66,7 @@ func Write(ctx context.Context, w io.Writer, m Manifest, files []File, sources [
 }
 
 // objects writes the objects of a kind.
-func (w *writer) objects(ctx context.Context, s Source) (err error) {
+func (w *writer) objects(ctx context.Context, s Source, pause func()) (err error) {
 	var chunk bytes.Buffer
 	lines := json.NewEncoder(&chunk)
 	lines.SetEscapeHTML(false)
@@ -92,6 +92,7 @@ func (w *writer) objects(ctx context.Context, s Source) (err error) {
 		if objects++; chunk.Len() >= chunkBytes {
 			err = flush()
 		}
+		pause()
 		return err == nil
 	})
 	if err == nil && chunk.Len() > 0 {
