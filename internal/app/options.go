@@ -83,6 +83,12 @@ var (
 		"off": identity.NeighborsOff}
 )
 
+// Check returns the error of the first option that cannot be used. It opens nothing but the files that options name.
+func (o Options) Check() error {
+	_, err := o.check()
+	return err
+}
+
 // check parses the options. Its error names the first flag that cannot be used.
 func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}

@@ -52,13 +52,14 @@ func Root() *cobra.Command {
 serves each booting machine the right one, matched by MAC, IP, host name or label.
 
 Every flag can also be set as an environment variable: --data-dir is
-GLOWPLUG_DATA_DIR.`,
+GLOWPLUG_DATA_DIR. The flags of serve can be in a file, too: serve --config.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newDiffCommand(),
 		newExplainCommand(),
 		newPlanCommand(), newStatusCommand(), newBootsCommand(), newReplayCommand(), newAdoptCommand(), newRenderCommand(),
 		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(), newConsoleCommand(),
-		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(), newKubeconfigCommand(),
-		newBackupCommand(), newRestoreCommand(), newExportCommand(), newFsckCommand(), newVersionCommand())
+		newCoreOSCommand(), newConfigCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(),
+		newKubeconfigCommand(), newBackupCommand(), newRestoreCommand(), newExportCommand(), newFsckCommand(),
+		newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.Version
 	root.SetVersionTemplate(version.Line() + "\n")
@@ -189,8 +190,8 @@ func hintOf(err error, cmd *cobra.Command) string {
 		if cmd.Name() == "help" {
 			cmd = cmd.Root()
 		}
-		if variable := variableOf(cmd.Flags(), err); variable != "" {
-			return "the value is that of the variable " + variable
+		if from := originOfError(cmd.Flags(), err); from != "" {
+			return "the value is that of " + from
 		}
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())
 	}

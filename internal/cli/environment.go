@@ -30,26 +30,32 @@ func flagsFromEnvironment(flags *pflag.FlagSet) error {
 			first = usagef("%s: %w", environmentName(f.Name), err)
 			return
 		}
-		_ = flags.SetAnnotation(f.Name, fromEnvironment, nil)
+		_ = flags.SetAnnotation(f.Name, origin, []string{variableOrigin + environmentName(f.Name)})
 	})
 	return first
 }
 
-// fromEnvironment annotates a flag that has its value from its variable.
-const fromEnvironment = "from-environment"
+const (
+	// origin annotates a flag that has its value from elsewhere than the command line.
+	origin = "origin"
+	// variableOrigin is the beginning of an origin that is a variable.
+	variableOrigin = "the variable "
+)
 
-// variableOf returns the variable that gave a flag the value that an error is about, whose
-// text begins with the flag; "" for none.
-func variableOf(flags *pflag.FlagSet, err error) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "--"), ":")
+// originOf returns where a flag has its value from; "" for the command line and the default.
+func originOf(flags *pflag.FlagSet, name string) string {
 	f := flags.Lookup(name)
-	if f == nil {
+	if f == nil || len(f.Annotations[origin]) == 0 {
 		return ""
 	}
-	if _, ok := f.Annotations[fromEnvironment]; !ok {
-		return ""
-	}
-	return environmentName(name)
+	return f.Annotations[origin][0]
+}
+
+// originOfError returns where the value is from that an error is about, whose text begins with
+// the flag; "" for the command line, the default or another error.
+func originOfError(flags *pflag.FlagSet, err error) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "--"), ":")
+	return originOf(flags, name)
 }
 
 // environmentName is the variable of a flag: GLOWPLUG_DATA_DIR for data-dir.
