@@ -54,7 +54,7 @@ serves each booting machine the right one, matched by MAC, IP, host name or labe
 Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR. The flags of serve can be in a file, too: serve --config.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newDiffCommand(),
-		newExplainCommand(),
+		newExplainCommand(), newConfigCommand(), newProbeCommand(),
 		newPlanCommand(), newStatusCommand(), newBootsCommand(), newReplayCommand(), newAdoptCommand(), newRenderCommand(),
 		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(), newConsoleCommand(),
 		newCoreOSCommand(), newConfigCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(),

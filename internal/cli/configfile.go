@@ -179,20 +179,20 @@ func typeOfFlag(f *pflag.Flag) string {
 	return "a " + f.Value.Type()
 }
 
-// flagsFromFile sets the flags of serve from the file of --config. It prints the mistakes of the
-// file, each at its line.
-func flagsFromFile(cmd *cobra.Command, path string) error {
+// setFromFile sets flags of serve from the file of --config. It prints the mistakes of the file,
+// each at its line.
+func setFromFile(flags *pflag.FlagSet, path string, stderr io.Writer) error {
 	if path == "" {
 		return nil
 	}
-	c, err := readConfigFile(path, cmd.Flags())
+	c, err := readConfigFile(path, flags)
 	if err != nil {
 		return option.Bad(configFlag, "%v", fileError(err))
 	}
-	if c.set(cmd.Flags()); !c.found.HasError() {
+	if c.set(flags); !c.found.HasError() {
 		return nil
 	}
-	if err := printReport(cmd.ErrOrStderr(), path, c.source, c.found.Tidy()); err != nil {
+	if err := printReport(stderr, path, c.source, c.found.Tidy()); err != nil {
 		return err
 	}
 	return usageError{errSilent}
@@ -212,7 +212,8 @@ func nearestFlag(flags *pflag.FlagSet, name string) string {
 	if len(name) < shortest {
 		return ""
 	}
-	for known.SuggestionsMinimumDistance = 0; known.SuggestionsMinimumDistance <= farthest; known.SuggestionsMinimumDistance++ {
+	for distance := range farthest + 1 {
+		known.SuggestionsMinimumDistance = distance
 		if near := known.SuggestionsFor(name); len(near) > 0 {
 			return near[0]
 		}

@@ -27,7 +27,7 @@ before the file of --config, and the file before the default.`,
   glowplug serve --listen 192.168.10.2:80 --listen :8082 --data-dir /var/lib/glowplug`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flagsFromFile(cmd, config); err != nil {
+			if err := setFromFile(cmd.Flags(), config, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			// Only here: a signal ends a command that waits for its input at once.
