@@ -16,7 +16,7 @@ $(error there is no Go ($(GO)): install Go 1.26 or later from https://go.dev/dl/
 endif
 endif
 
-.PHONY: build run test test-all test-fast test-clients test-console test-plan screenshots bench lint generate editor release test-release clean help
+.PHONY: build run test test-all test-fast test-clients test-console test-plan screenshots bench lint generate editor release test-release test-packages clean help
 
 build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
@@ -58,11 +58,14 @@ generate: ## write generated code and docs/reference
 editor: ## write the web console's vendored CodeMirror from hack/codemirror, with npm; UPDATE=1 takes the newest
 	$(GO) -C hack/codemirror run . $(if $(UPDATE),-update)
 
-release: ## build archives for linux amd64 and arm64 into dist/, with SBOMs and sums
+release: ## build archives, packages and an image for linux amd64 and arm64 into dist/, with SBOMs and sums
 	./hack/release.sh
 
 test-release: ## build the release twice, in two directories, and compare the sums
 	./hack/test-release.sh
+
+test-packages: build ## install, upgrade, run, remove and purge the deb in a Debian of its own, and check the rpm
+	./hack/test-packages.sh
 
 clean: ## remove what was built
 	rm -rf glowplug dist
