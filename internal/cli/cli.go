@@ -57,7 +57,7 @@ GLOWPLUG_DATA_DIR. The flags of serve can be in a file, too: serve --config.`,
 		newExplainCommand(), newConfigCommand(), newProbeCommand(),
 		newPlanCommand(), newStatusCommand(), newBootsCommand(), newReplayCommand(), newAdoptCommand(), newRenderCommand(),
 		newISOCommand(), newBootLoadersCommand(), newReinstallCommand(), newDoctorCommand(), newConsoleCommand(),
-		newCoreOSCommand(), newConfigCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(),
+		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(),
 		newKubeconfigCommand(), newBackupCommand(), newRestoreCommand(), newExportCommand(), newFsckCommand(),
 		newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
