@@ -16,9 +16,11 @@ import (
 	"glowplug/internal/budget"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/option"
 	"glowplug/internal/store/backup"
 	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/objects"
 	"glowplug/internal/version"
 )
@@ -82,6 +84,9 @@ type Opened struct {
 
 // OpenStopped opens the store of a server that does not run, and reads it. Its error is that of a start.
 func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
+	if o.NATSURL == "" && !ledger.Holds(o.DataDir) {
+		return nil, option.Bad("data-dir", "%s has no store: name the data directory of the server", o.DataDir)
+	}
 	deps.Registerer, deps.KeepBoots, deps.MemoryLimit = prometheus.NewRegistry(), boots.Limits{}, math.MaxInt64
 	deps.TakeFormer = func(context.Context, jetstream.JetStream) (func(context.Context) error, error) { return nil, nil }
 	b, err := Open(ctx, o, deps)

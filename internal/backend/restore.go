@@ -43,7 +43,11 @@ func (s Source) Read(visit backup.Visitor) (backup.Manifest, error) {
 	if err != nil {
 		return backup.Manifest{}, err
 	}
-	return backup.Read(plain, visit)
+	m, err := backup.Read(plain, visit)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.File, err)
+	}
+	return m, err
 }
 
 // Verify reads all of the backup, and checks that each of its objects can be stored.
@@ -155,8 +159,7 @@ func (r *restore) embedded(ctx context.Context) error {
 	options.DataDir, options.PKIDir = building, cmp.Or(o.PKIDir, credentials.Folder(o.DataDir))
 	b := newBackend(&options, Deps{Logger: slog.New(slog.DiscardHandler)})
 	defer b.Close()
-	err = errors.Join(b.openKeys(), b.makeKey())
-	if err == nil {
+	if err = r.openKeys(b); err == nil {
 		err = b.open(ctx, toRestore)
 	}
 	if err == nil {
@@ -167,6 +170,16 @@ func (r *restore) embedded(ctx context.Context) error {
 		return errors.Join(err, os.RemoveAll(building))
 	}
 	return ledger.Replace(o.DataDir, r.result.Kept)
+}
+
+// openKeys reads the key of a store that is encrypted, or makes it.
+func (r *restore) openKeys(b *Backend) error {
+	err := errors.Join(b.openKeys(), b.makeKey())
+	if err == nil && b.madeKey {
+		r.o.Warn("made a key for the store in "+b.options.encryptionFile(),
+			"keep a copy of it apart from the store, which cannot be read without it")
+	}
+	return err
 }
 
 // check refuses a store with objects, or saves it.
@@ -265,7 +278,7 @@ func (r *restore) external(ctx context.Context) error {
 	}
 	b := newBackend(&r.o.Options, Deps{Logger: slog.New(slog.DiscardHandler)})
 	defer b.Close()
-	if err := errors.Join(b.openKeys(), b.makeKey()); err != nil {
+	if err := r.openKeys(b); err != nil {
 		return err
 	}
 	if err := b.open(ctx, toRestore); err != nil {
