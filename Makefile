@@ -22,8 +22,9 @@ build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
 	$(GO) build -buildvcs=false -ldflags '$(strip $(LDFLAGS))' -o glowplug ./cmd/glowplug
 
-run: build ## build and start the server with the examples applied
-	./glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/
+run: build ## build and start the server with the examples applied and the folder isos for images
+	@mkdir -p isos
+	./glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/ --iso-dir isos/
 
 test: ## install what the tests need and run those of every landing
 	./hack/test.sh
