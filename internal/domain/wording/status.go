@@ -227,6 +227,23 @@ func (s *Status) gotText() string {
 	if s.LastConfig == "" {
 		return "no config yet"
 	}
-	return s.LastConfig + prefixed(", ", compile.ShortHash(s.LastConfigHash)) +
-		when(s.Changed, ": it would get other bytes now")
+	note := when(s.Changed, ": it would get other bytes now")
+	if got := s.readSpec(); s.Changed && s.Gets != nil && got != "" && got != s.Gets.IgnitionVersion {
+		// What it gets now is what a current Ignition would; that of the machine may be older.
+		note = ": spec " + got + ", and in spec " + s.Gets.IgnitionVersion + " it would get other bytes"
+	}
+	return s.LastConfig + prefixed(", ", compile.ShortHash(s.LastConfigHash)) + note
+}
+
+// readSpec is the version of Ignition's spec that the machine was given last; "": not known.
+func (s *Status) readSpec() string {
+	for _, boot := range s.LastBoots {
+		if c := boot.Boot.Config; c != nil {
+			if c.Hash == s.LastConfigHash {
+				return c.Version
+			}
+			break
+		}
+	}
+	return ""
 }

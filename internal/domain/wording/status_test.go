@@ -105,3 +105,20 @@ Earlier warnings:
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// TestOlderIgnitionGotNoOtherConfig: a machine whose Ignition reads an older spec was given other bytes than a current
+// one would be. The line names both specs, and does not say that the config is another one now.
+func TestOlderIgnitionGotNoOtherConfig(t *testing.T) {
+	boot := &v1.Boot{Config: &v1.BootConfig{Name: "rack/worker", Hash: "sha256:33", Version: "3.3.0"}}
+	s := &Status{
+		LastConfig: "rack/worker", LastConfigHash: "sha256:33", Changed: true, LastBoots: []*Timeline{{Boot: boot}},
+		Gets: &explain.Winner{Config: "rack/worker", Hash: "sha256:34", IgnitionVersion: "3.4.0"},
+	}
+	if got := s.gotText(); got != "rack/worker, 33: spec 3.3.0, and in spec 3.4.0 it would get other bytes" {
+		t.Errorf("of another spec: %s", got)
+	}
+	boot.Config.Version = "3.4.0"
+	if got := s.gotText(); got != "rack/worker, 33: it would get other bytes now" {
+		t.Errorf("of the same spec: %s", got)
+	}
+}
