@@ -253,10 +253,11 @@ func TestImageOfItsOwn(t *testing.T) {
 	then(goOn, "spec.isoFile") // refused before there is anything to confirm
 	then("main form a", "Where the image comes from")
 	tab.fill("input[name=isoFile]", "coreos.iso")
+	tab.fill("input[name=kernelArgs]", "console=ttyS0  quiet")
 	then(goOn, "kubectl apply")
 	then(confirm, "there is no file coreos.iso in the ISO directory")
 	tab.waitFor("main", "kubectl edit iscsicdrom coreos -n rack-a")
-	if spec := s.image().Spec; spec.ISOFile != "coreos.iso" {
+	if spec := s.image().Spec; spec.ISOFile != "coreos.iso" || !slices.Equal(spec.KernelArgs, []string{"console=ttyS0", "quiet"}) {
 		t.Errorf("the image has %+v", spec)
 	}
 	then("a[href$='/delete']", "kubectl delete iscsicdrom coreos -n rack-a")

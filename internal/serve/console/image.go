@@ -87,7 +87,7 @@ func (d *imagePage) Facts() [][2]string {
 func (s *Server) imageNew(w http.ResponseWriter, r *http.Request, p *page) {
 	p.Title, p.Section = "New image", "images"
 	fields := url.Values{} // once: a confirmation has them in its address and in its body
-	for _, name := range []string{"namespace", "name", "url", "sha256", "isoFile"} {
+	for _, name := range []string{"namespace", "name", "url", "sha256", "isoFile", "kernelArgs"} {
 		fields.Set(name, strings.TrimSpace(r.FormValue(name)))
 	}
 	if r.FormValue("review") == "" {
@@ -96,7 +96,10 @@ func (s *Server) imageNew(w http.ResponseWriter, r *http.Request, p *page) {
 	}
 	image := &v1.ISCSICdrom{
 		ObjectMeta: metav1.ObjectMeta{Name: fields.Get("name"), Namespace: fields.Get("namespace")},
-		Spec:       v1.ISCSICdromSpec{URL: fields.Get("url"), SHA256: fields.Get("sha256"), ISOFile: fields.Get("isoFile")},
+		Spec: v1.ISCSICdromSpec{
+			URL: fields.Get("url"), SHA256: fields.Get("sha256"), ISOFile: fields.Get("isoFile"),
+			KernelArgs: strings.Fields(fields.Get("kernelArgs")),
+		},
 	}
 	ref, object := image.Namespace+"/"+image.Name, applied("ISCSICdrom", image)
 	c := &change{
