@@ -66,7 +66,7 @@ func TimelineOf(boot *v1.Boot, boots []v1.Boot) *Timeline {
 		}
 		if median, ok := t.usual(taken[s.Name]); ok {
 			step.Median = seconds(median)
-			step.Slow = s.took > slowFactor*median && s.took > median+slowLeast
+			step.Slow = isSlow(s.took, median)
 		}
 		t.Steps = append(t.Steps, step)
 	}
@@ -205,14 +205,37 @@ func (t *Timeline) Row(now time.Time) string {
 	return strings.Join([]string{b.Name, b.Outcome, image, config, begun, took, printable(b.Reason)}, "\t")
 }
 
-// Waiting says for which step a machine waits, and what its peers took.
-func Waiting(t *Timeline, step string, waited time.Duration) string {
-	text := fmt.Sprintf("The machine has waited for the step %s for %s.", step, shortly(seconds(waited)))
+// isSlow reports whether a step takes much longer than with the peers.
+func isSlow(took, median time.Duration) bool {
+	return took > slowFactor*median && took > median+slowLeast
+}
+
+// remedies say where to look if a step is not reached.
+var remedies = map[string]string{
+	v1.StepTargetLogin: "It has its script and has not opened the image: look at its console, and whether it reaches the iSCSI " +
+		"port of the server.",
+	v1.StepKernel: "It has opened the image and has not read the kernel: look at its console, where a boot menu may wait.",
+	v1.StepInitrd: "It has not read the initial RAM disk of the image: look at its console.",
+	v1.StepRootfs: "It has not read the root file system of the image: look at its console, and whether its system has a network.",
+	v1.StepConfig: "It has not asked for its config: look at its console, whether its system has a network, and whether the " +
+		"kernel arguments have the URL of the config.",
+	v1.StepHardware: "It has its config and has not reported its hardware: look at its console.",
+	v1.StepBootComplete: "It has its config and has not said that it is up: look at its console for what fails, and whether the " +
+		"config has a unit that posts to /api/v1/boot-complete.",
+}
+
+// Waiting says for which step a machine waits, and what its peers took; where it is late, also where to look.
+func Waiting(t *Timeline, step string, waited time.Duration) (text string, isLate bool) {
+	text = fmt.Sprintf("The machine has waited for the step %s for %s.", step, waited.Round(time.Second))
 	for _, s := range t.Steps {
 		if s.Name == step && s.Median != nil {
 			text += fmt.Sprintf(" Its %s (image %s) took %s (median).", Count(t.Peers, "peer", "peers"), t.Boot.Image.Name,
 				shortly(s.Median))
+			isLate = isSlow(waited, time.Duration(*s.Median*float64(time.Second)))
 		}
 	}
-	return text
+	if isLate {
+		text += prefixed(" ", remedies[step])
+	}
+	return text, isLate
 }

@@ -15,15 +15,17 @@ type timeline struct {
 	*wording.Timeline
 	// Sentence says what the machine waits for; "": nothing, or it is not known.
 	Sentence string
-	Rows     []timelineRow
+	// Late is true where it waits much longer than its peers did.
+	Late bool
+	Rows []timelineRow
 }
 
 // timelineRow is a step. Start and Width are percentages of the duration of the boot; Waits is true for the step that
-// the machine has not reached and whose time is running.
+// the machine has not reached and whose time is running, and Late if that is much longer than with its peers.
 type timelineRow struct {
 	wording.Step
 	Start, Width int
-	Waits        bool
+	Waits, Late  bool
 	Took         time.Duration
 }
 
@@ -50,7 +52,8 @@ func timelineOf(t *wording.Timeline, now time.Time) *timeline {
 		case b.Ended == nil && out.Sentence == "":
 			row.Waits, row.Took = true, now.Sub(at)
 			row.Start, row.Width = percent(at.Sub(b.Begun.Time)), max(1, percent(row.Took))
-			out.Sentence = wording.Waiting(t, step.Name, row.Took)
+			out.Sentence, out.Late = wording.Waiting(t, step.Name, row.Took)
+			row.Late = out.Late
 		}
 		row.Start = min(row.Start, 100-row.Width)
 		out.Rows = append(out.Rows, row)

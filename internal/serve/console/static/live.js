@@ -36,9 +36,12 @@ export function follow() {
     const button = event.target.closest("[data-refresh]");
     if (button) refresh(button.dataset.refresh.split(" "), true);
   });
-  for (const part of document.querySelectorAll("[data-every]")) {
-    setInterval(() => document.hidden || refresh([part.id]), part.dataset.every * 1000);
-  }
+  let ticks = 0;
+  setInterval(() => {
+    ticks++;
+    const due = [...document.querySelectorAll("[data-every]")].filter((e) => ticks % e.dataset.every === 0);
+    if (due.length && !document.hidden) refresh(due.map((e) => e.closest("[id]").id));
+  }, 1000);
   setInterval(tellState, 1000);
   document.addEventListener("pointerover", ({ target }) => {
     if (target.matches(".c")) target.title = target.ariaLabel;
