@@ -17,6 +17,8 @@ packages="$packages gdisk fdisk e2fsprogs xfsprogs btrfs-progs exfatprogs ntfs-3
 packages="$packages prometheus"
 # For the systemd unit and the container image.
 packages="$packages systemd buildah"
+# For the packages of a release, in a Debian of their own, and their manual pages.
+packages="$packages debootstrap rpm groff-base"
 # DHCP servers, which check the configurations of docs/guides/boot-path.md.
 packages="$packages isc-dhcp-server kea-dhcp4-server"
 # For the console: a browser.

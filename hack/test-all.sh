@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that take long: loops over random input and very large inputs (TEST_ALL), each
-# fuzz target for ten seconds, 500 pairs of a plan and the real Ignition, and the console in a
-# browser. With folders as arguments it runs those of these packages alone.
+# fuzz target for ten seconds, 500 pairs of a plan and the real Ignition, the console in a browser,
+# and the packages in a Debian of their own. With folders as arguments it runs those of these alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/install-test-packages.sh
@@ -26,6 +26,14 @@ shown='^(internal/serve/console(/.*)?|internal/domain/wording|internal/serve/api
 if [ -z "$chosen" ] || grep -qE "$shown" <<<"$chosen"; then
   echo "== the console in a browser"
   make test-console || failed=1
+fi
+
+# What a release is made of.
+installed='^(deploy/(packages|container|systemd)(/.*)?|hack|hack/(release|genman)(/.*)?)$'
+if [ -z "$chosen" ] || grep -qE "$installed" <<<"$chosen"; then
+  echo "== the packages, and the tools that make them"
+  (cd hack/release && go vet ./... && go test ./...) || failed=1
+  make test-packages || failed=1
 fi
 
 fuzz=$(git grep -oE '^func Fuzz[A-Za-z0-9]+' -- '*_test.go')

@@ -1,11 +1,6 @@
-# The first argument is the number of this package's versions that are there afterwards.
-if ! getent passwd glowplug >/dev/null; then
-  if command -v systemd-sysusers >/dev/null; then
-    systemd-sysusers glowplug.conf
-  else
-    useradd --system --user-group --no-create-home --home-dir /var/lib/glowplug --shell /sbin/nologin glowplug
-  fi
-fi
+# After the files are there: makes the user and its folders. A service is not started, since it
+# opens ports. The first argument is the number of this package's versions that are installed now.
+systemd-sysusers glowplug.conf || :
 if [ ! -e /var/lib/glowplug ] && [ ! -L /var/lib/glowplug ]; then
   install -d -m 0700 -o glowplug -g glowplug /var/lib/glowplug /var/lib/glowplug/isos
 fi

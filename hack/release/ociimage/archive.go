@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	_ "crypto/sha256" // which go-digest expects to be there
 	"encoding/json"
 	"maps"
 	"slices"
