@@ -14,7 +14,7 @@ import (
 // TestDeployProbesBoots: in Kubernetes a pod stays in its Services for as long as
 // machines can be answered.
 func TestDeployProbesBoots(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", "glowplug.yaml"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", "base", "statefulset.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ contain that name or address: see serve's --tls-san.
 
 The output holds the admin token. Keep it in a file that nobody else may read.`,
 		Example: `  glowplug kubeconfig --data-dir /var/lib/glowplug --server https://boot.example:8443
-  kubectl -n glowplug exec deploy/glowplug -- /glowplug kubeconfig --server https://glowplug.glowplug.svc:8443`,
+  kubectl -n glowplug exec glowplug-0 -- /glowplug kubeconfig --server https://glowplug.glowplug.svc:8443`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := readKubeconfig(dataDir)

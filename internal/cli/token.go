@@ -161,7 +161,7 @@ the server or as root. A running server accepts the new token within ten seconds
 refuses the former one; so do the other servers of its store. Copies of the former
 admin.kubeconfig are of no use from then on.`,
 		Example: `  glowplug token rotate-admin --data-dir /var/lib/glowplug
-  kubectl -n glowplug exec deploy/glowplug -- /glowplug token rotate-admin --data-dir /data/glowplug`,
+  kubectl -n glowplug exec glowplug-0 -- /glowplug token rotate-admin --data-dir /data/glowplug`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := credentials.RotateAdmin(dataDir)

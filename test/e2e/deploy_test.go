@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,25 +18,16 @@ import (
 	"glowplug/test/launch"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 )
 
-// TestSystemdUnit: systemd takes the unit without a complaint, and the documentation that it
-// names is what the commands in it install.
+// TestSystemdUnit: systemd takes the units without a complaint, and the documentation that the one
+// of the archives names is what the commands in it install.
 func TestSystemdUnit(t *testing.T) {
 	needs(t, "systemd-analyze")
-	content, err := os.ReadFile(filepath.Join(root, "deploy/systemd/glowplug.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	unit := strings.ReplaceAll(string(content), "/usr/local/bin/glowplug", program)
-	path := filepath.Join(t.TempDir(), "glowplug.service")
-	write(t, path, unit)
-	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
-	}
+	unit := verifyUnit(t, "deploy/systemd/glowplug.service", "/usr/local/bin/glowplug")
+	verifyUnit(t, "deploy/packages/glowplug.service", "/usr/bin/glowplug")
 	documentation := regexp.MustCompile(`(?m)^Documentation=file://(.*)/(.*)$`).FindStringSubmatch(unit)
 	if documentation == nil || !strings.Contains(unit, "install -Dm644 -t "+documentation[1]+" "+documentation[2]) {
 		t.Errorf("the commands at the top do not install %q", documentation)
@@ -45,6 +35,22 @@ func TestSystemdUnit(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, documentation[2])); err != nil {
 		t.Error(err)
 	}
+}
+
+// verifyUnit has systemd verify a unit, with the program of the tests in the place of its own.
+func verifyUnit(t *testing.T, file, installed string) (unit string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit = strings.ReplaceAll(string(content), installed, program)
+	path := filepath.Join(t.TempDir(), "glowplug.service")
+	write(t, path, unit)
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s: systemd-analyze verify: %v\n%s", file, err, out)
+	}
+	return unit
 }
 
 // TestSystemdIsTold: systemd knows the server as started once it answers machines, and knows
@@ -138,44 +144,28 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// manifest reads the Deployment of the Kubernetes manifest, and the ports of its Services.
-func manifest(t *testing.T) (deployment appsv1.Deployment, ports []string) {
+// manifest reads the StatefulSet for Kubernetes.
+func manifest(t *testing.T) (set appsv1.StatefulSet) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "deploy/kubernetes/glowplug.yaml"))
+	content, err := os.ReadFile(filepath.Join(root, "deploy/kubernetes/base/statefulset.yaml"))
+	if err == nil {
+		err = yaml.UnmarshalStrict(content, &set)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for document := range strings.SplitSeq(string(content), "\n---\n") {
-		var service corev1.Service
-		if strings.Contains(document, "\nkind: Deployment\n") {
-			err = yaml.UnmarshalStrict([]byte(document), &deployment)
-		} else if strings.Contains(document, "\nkind: Service\n") {
-			err = yaml.UnmarshalStrict([]byte(document), &service)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, port := range service.Spec.Ports {
-			ports = append(ports, port.TargetPort.StrVal)
-		}
-	}
-	return deployment, ports
+	return set
 }
 
-// TestContainer: the image runs as the Kubernetes manifest says: as its user, without any
-// other program, with a certificate for the name of the Service. `glowplug kubeconfig` in the
+// TestContainer: the image runs as the manifests for Kubernetes say: as its user, without any
+// other program, with its config file, with a certificate for the name of the Service. `glowplug kubeconfig` in the
 // container prints a kubeconfig that is valid there.
 func TestContainer(t *testing.T) {
 	needs(t, "root")
 	rootfs, env := image(t)
-	deployment, ports := manifest(t)
-	pod := deployment.Spec.Template.Spec
+	set := manifest(t)
+	pod := set.Spec.Template.Spec
 	container := pod.Containers[0]
-	for _, port := range container.Ports {
-		if !slices.Contains(ports, port.Name) {
-			t.Errorf("no Service has the port %s", port.Name)
-		}
-	}
 	for _, e := range container.Env {
 		env = append(env, e.Name+"="+e.Value)
 	}
@@ -192,6 +182,8 @@ func TestContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	copyFile(t, filepath.Join(root, "deploy/kubernetes/overlays/single/glowplug.yaml"),
+		filepath.Join(rootfs, "etc/glowplug/glowplug.yaml"))
 	proc := filepath.Join(rootfs, "proc") // which every container has
 	if err := os.MkdirAll(proc, 0o755); err != nil {
 		t.Fatal(err)
@@ -220,6 +212,9 @@ func TestContainer(t *testing.T) {
 	}
 	t.Cleanup(s.kill)
 	s.waitReady()
+	if out, err := inside("probe", "http://127.0.0.1:"+plain+"/readyz/boot").CombinedOutput(); err != nil {
+		t.Errorf("probe: %v\n%s", err, out)
+	}
 	if strings.Contains(s.log.String(), "level=WARN") || strings.Contains(s.log.String(), "level=ERROR") {
 		t.Errorf("the server warns:\n%s", s.log)
 	}
