@@ -24,8 +24,15 @@ cp "$program" "$stage/glowplug"
 cp -r "$extras/man1" "$extras/completions" "$stage/"
 cp -r deploy/packages/{glowplug.yaml,glowplug.env,glowplug.service,sysusers.conf,scripts} "$stage/"
 mkdir "$stage/doc"
-cp -r README.md docs examples "$stage/doc/"
-gzip -n -9 -c CHANGELOG.md >"$stage/doc/changelog.gz"
+cp -r README.md CHANGELOG.md docs examples "$stage/doc/"
+# Debian's tools read the changelog of a package in Debian's form.
+gzip -n -9 >"$stage/changelog.gz" <<END
+glowplug ($PACKAGE_VERSION) unstable; urgency=medium
+
+  * The changes are in CHANGELOG.md.
+
+ -- glowplug <packages@glowplug.dev>  $(LC_ALL=C date -R -u -d "@$SOURCE_DATE_EPOCH")
+END
 chmod -R u=rwX,go=rX "$stage"
 cd "$stage"
 for packager in deb rpm; do

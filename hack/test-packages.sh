@@ -162,6 +162,10 @@ for file in usr/lib/systemd/system/glowplug.service usr/lib/sysusers.d/glowplug.
   [ -s "$work/fedora/$file" ] || fail "the rpm lacks $file"
 done
 
+mkdir -p "$work/fedora/etc"
+systemd-sysusers --root="$work/fedora" glowplug.conf || fail "sysusers.d"
+grep -q '^glowplug:x:[0-9]*:[0-9]*:.*:/var/lib/glowplug:' "$work/fedora/etc/passwd" || fail "sysusers.d makes no user"
+
 step "the image: buildah reads it, and its program runs"
 if command -v buildah >/dev/null; then
   "$work/ociimage" 0.2.0 abc "$work/image.tar" "$arch=glowplug"
