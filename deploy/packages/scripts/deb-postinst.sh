@@ -8,7 +8,7 @@ if ! getent passwd glowplug >/dev/null; then
   if command -v systemd-sysusers >/dev/null; then
     systemd-sysusers glowplug.conf
   else
-    adduser --system --quiet --group --no-create-home --home /var/lib/glowplug --gecos "glowplug" glowplug
+    adduser --system --quiet --group --no-create-home --home /var/lib/glowplug --gecos "glowplug server" glowplug
   fi
 fi
 # Where the unit of an archive has run, systemd moves the data from /var/lib/private at the start.
