@@ -163,7 +163,7 @@ for file in usr/lib/systemd/system/glowplug.service usr/lib/sysusers.d/glowplug.
 done
 
 mkdir -p "$work/fedora/etc"
-systemd-sysusers --root="$work/fedora" glowplug.conf || fail "sysusers.d"
+systemd-sysusers --root="$work/fedora" glowplug.conf >"$work/log" 2>&1 || fail "sysusers.d"
 grep -q '^glowplug:x:[0-9]*:[0-9]*:.*:/var/lib/glowplug:' "$work/fedora/etc/passwd" || fail "sysusers.d makes no user"
 
 step "the image: buildah reads it, and its program runs"

@@ -58,14 +58,19 @@ it; of a server with other flags on its command line, name the URL.`,
 	return cmd
 }
 
-// local is the address of a listener as this machine reaches it.
+// local is the address of a listener as this machine reaches it. It is no name, since a container
+// may have no file with names.
 func local(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return listen
 	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "localhost"
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "", err == nil && ip == netip.IPv4Unspecified():
+		host = "127.0.0.1"
+	case err == nil && ip == netip.IPv6Unspecified():
+		host = "::1"
 	}
 	return net.JoinHostPort(host, port)
 }

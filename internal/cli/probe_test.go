@@ -44,3 +44,15 @@ func TestProbe(t *testing.T) {
 		t.Errorf("without a server: %d", code)
 	}
 }
+
+// TestLocal: a probe asks an address, which needs no file of names.
+func TestLocal(t *testing.T) {
+	for listen, want := range map[string]string{
+		":8082": "127.0.0.1:8082", "0.0.0.0:80": "127.0.0.1:80", "[::]:80": "[::1]:80", "192.0.2.1:80": "192.0.2.1:80",
+		"boot.example:80": "boot.example:80",
+	} {
+		if got := local(listen); got != want {
+			t.Errorf("%s: %s, want %s", listen, got, want)
+		}
+	}
+}
