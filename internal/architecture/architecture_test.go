@@ -90,6 +90,8 @@ var order = []string{
 	"internal/store/boots",
 	"internal/store/boots/bootstest",
 	"internal/store/leases",
+	"internal/store/leading",
+	"internal/store/members",
 	"internal/controller",
 	"internal/controller/config",
 	"internal/controller/stream",
@@ -141,7 +143,7 @@ var impure = map[string]string{
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/encryption",
 	"internal/store/kvstore", "internal/domain/kinds", "internal/domain/wording", "internal/store/policy", "internal/store/objects",
-	"internal/store/boots", "internal/store/leases", "internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
+	"internal/store/boots", "internal/store/leases", "internal/store/leading", "internal/store/members", "internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
 	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/console", "internal/serve/oidc",

@@ -130,16 +130,25 @@ func writeIdentity(ctx context.Context, js jetstream.JetStream, id identity, exp
 // put stores a key of the bucket if it still has the revision expect; 0: if there is none.
 // errTaken says that it has not.
 func put(ctx context.Context, js jetstream.JetStream, subject string, content []byte, expect uint64) error {
+	_, err := publish(ctx, js, subject, content, expect)
+	return err
+}
+
+// publish is put, and returns the new revision of the key.
+func publish(ctx context.Context, js jetstream.JetStream, subject string, content []byte, expect uint64) (uint64, error) {
 	msg := nats.NewMsg(subject)
 	msg.Data = content
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
-	_, err := js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	ack, err := js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	var api *jetstream.APIError
 	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return errTaken
+		return 0, errTaken
 	}
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
 }
 
 func identityConfig() jetstream.StreamConfig {
