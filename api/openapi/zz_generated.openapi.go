@@ -65,6 +65,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.LeaseList{}.OpenAPIModelName():                                schema_glowplug_api_v1_LeaseList(ref),
 		v1.LeaseStatus{}.OpenAPIModelName():                              schema_glowplug_api_v1_LeaseStatus(ref),
 		v1.MachineState{}.OpenAPIModelName():                             schema_glowplug_api_v1_MachineState(ref),
+		v1.Member{}.OpenAPIModelName():                                   schema_glowplug_api_v1_Member(ref),
+		v1.MemberList{}.OpenAPIModelName():                               schema_glowplug_api_v1_MemberList(ref),
+		v1.MemberStatus{}.OpenAPIModelName():                             schema_glowplug_api_v1_MemberStatus(ref),
 		v1.NIC{}.OpenAPIModelName():                                      schema_glowplug_api_v1_NIC(ref),
 		v1.Namespace{}.OpenAPIModelName():                                schema_glowplug_api_v1_Namespace(ref),
 		v1.NamespaceList{}.OpenAPIModelName():                            schema_glowplug_api_v1_NamespaceList(ref),
@@ -3250,6 +3253,245 @@ func schema_glowplug_api_v1_MachineState(ref common.ReferenceCallback) common.Op
 		},
 		Dependencies: []string{
 			v1.ProvisioningStatus{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_Member(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Member is a server of the store. Each server keeps one, which is named after its machine; with the embedded store it is the only one. The server writes it, and clients may only read and delete it: one that runs writes its own again. The Member of a server that has not been seen for 24 hours is removed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is how the server is.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.MemberStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"metadata"},
+			},
+		},
+		Dependencies: []string{
+			v1.MemberStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_MemberList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MemberList is a list of Members.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Member{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"metadata", "items"},
+			},
+		},
+		Dependencies: []string{
+			v1.Member{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_MemberStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MemberStatus is how a server is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is what the server is known by among those of the store, as long as it keeps its data folder.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state is Ready, NotReady (errors say why), Stopped, or Missing: another server has not seen it for 30 seconds, although it was not stopped.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is that of the program.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"address": {
+						SchemaProps: spec.SchemaProps{
+							Description: "address is the address of the server that others reach it at.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"http": {
+						SchemaProps: spec.SchemaProps{
+							Description: "http is the URL for machines; empty without plain HTTP.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"https": {
+						SchemaProps: spec.SchemaProps{
+							Description: "https is the URL for clients of the API and of the console, and for machines that fetch their config over HTTPS; empty without --listen-tls.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"portal": {
+						SchemaProps: spec.SchemaProps{
+							Description: "portal is the address of the iSCSI target, host:port; empty without --iso-dir.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"store": {
+						SchemaProps: spec.SchemaProps{
+							Description: "store is where the objects are: Embedded or NATS.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"started": {
+						SchemaProps: spec.SchemaProps{
+							Description: "started is when the server was started.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"lastSeen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastSeen is when the server has written this, every 10 seconds and at once when something changes.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"storeLag": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storeLag is the number of changes that the store is known to have and that this server has not read.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"errors": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "errors is what /readyz says fails, a sentence each.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"leads": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "leads is the work that this server alone does for all of them now.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"lastBackup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastBackup is when this server has made its last good backup; empty: it makes none.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"dataFree": {
+						SchemaProps: spec.SchemaProps{
+							Description: "dataFree is what is free on the disk of the data folder, in bytes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"imagesFree": {
+						SchemaProps: spec.SchemaProps{
+							Description: "imagesFree is what is free on the disk of --iso-dir, in bytes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

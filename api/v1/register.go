@@ -34,6 +34,7 @@ func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 		&Event{}, &EventList{},
 		&UnknownMachine{}, &UnknownMachineList{},
 		&Lease{}, &LeaseList{},
+		&Member{}, &MemberList{},
 		&ServiceAccount{}, &ServiceAccountList{},
 		&Token{}, &TokenList{},
 	)

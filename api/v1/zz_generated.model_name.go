@@ -236,6 +236,21 @@ func (in MachineState) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Member) OpenAPIModelName() string {
+	return "glowplug.api.v1.Member"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MemberList) OpenAPIModelName() string {
+	return "glowplug.api.v1.MemberList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MemberStatus) OpenAPIModelName() string {
+	return "glowplug.api.v1.MemberStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NIC) OpenAPIModelName() string {
 	return "glowplug.api.v1.NIC"
 }

@@ -28,6 +28,7 @@ const (
 	Events          = "events"
 	UnknownMachines = "unknownmachines"
 	Leases          = "leases"
+	Members         = "members"
 	ServiceAccounts = "serviceaccounts"
 	Tokens          = "tokens"
 
@@ -153,6 +154,9 @@ var all = []*Kind{
 	}, nil, nil),
 	describe[v1.Lease, v1.LeaseList](Kind{
 		Resource: Leases, Transient: true, Passing: true, Rights: rights(rbac.View, rbac.Reading, ""),
+	}, nil, nil),
+	describe[v1.Member, v1.MemberList](Kind{
+		Resource: Members, ShortName: "mb", Transient: true, Rights: rights(rbac.View, rbac.Reading, ""),
 	}, nil, nil),
 	describe[v1.Event, v1.EventList](Kind{
 		Resource: Events, ShortName: "ev", Namespaced: true, Transient: true, Passing: true,

@@ -302,6 +302,13 @@ func leaseKind() *kind[*v1.Lease] {
 	}
 }
 
+// memberKind describes the servers of the store. Only the server writes them.
+func memberKind() *kind[*v1.Member] {
+	return &kind[*v1.Member]{
+		Kind: kinds.Of(kinds.Members), table: memberTable,
+	}
+}
+
 // bootKind describes boots. Only the server writes them.
 func bootKind() *kind[*v1.Boot] {
 	return &kind[*v1.Boot]{

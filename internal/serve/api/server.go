@@ -269,6 +269,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	s.installAccounts(into)
 	into.storage[kinds.UnknownMachines] = readOnly{install(into, unknownKind())}
 	into.storage[kinds.Leases] = readOnly{install(into, leaseKind())}
+	into.storage[kinds.Members] = readOnly{install(into, memberKind())}
 	boots := install(into, bootKind())
 	into.storage[kinds.Boots] = viewOnly{boots}
 	into.storage[kinds.Boots+"/"+subresourceRendered] = &replayREST{boots: boots.Store, opts: &s.opts}

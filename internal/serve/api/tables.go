@@ -278,6 +278,35 @@ var leaseTable = &table[*v1.Lease]{
 	},
 }
 
+var memberTable = &table[*v1.Member]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The server."),
+		text("Version", "The version of the program."),
+		text("Address", "The address of the server."),
+		text("Ready", "True, False (it runs, and /readyz fails), Missing or Stopped."),
+		text("Last Seen", "Time since the server said how it is."),
+		integer("Lag", "Changes of the store that the server has not read."),
+		text("Leads", "The work that this server does for all of them."),
+		text("Age", "Time since the server was first seen."),
+		wide(text("Started", "Time since the server was started.")),
+		wide(text("HTTP", "The URL for machines.")),
+		wide(text("HTTPS", "The URL for clients of the API.")),
+		wide(text("Portal", "The address of the iSCSI target.")),
+		wide(text("Errors", "What /readyz says fails.")),
+	},
+	row: func(m *v1.Member, now time.Time) []any {
+		s, ready := &m.Status, m.Status.State
+		switch ready {
+		case v1.MemberReady:
+			ready = "True"
+		case v1.MemberNotReady:
+			ready = "False"
+		}
+		return []any{m.Name, s.Version, s.Address, ready, age(&s.LastSeen, now), s.StoreLag, strings.Join(s.Leads, ","),
+			age(&m.CreationTimestamp, now), age(&s.Started, now), s.HTTP, s.HTTPS, s.Portal, strings.Join(s.Errors, "; ")}
+	},
+}
+
 // age returns the time since t, and "" for nil.
 func age(t *metav1.Time, now time.Time) string {
 	switch {

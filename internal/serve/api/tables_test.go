@@ -82,6 +82,15 @@ func TestTables(t *testing.T) {
 				Architecture: "x86_64", Hostnames: []string{"a", "b"}, NeighborMAC: "52:54:00:12:34:56"}},
 			{ObjectMeta: meta("192-0-2-9"), Status: v1.UnknownMachineStatus{Addresses: []string{"192.0.2.9"}, Count: 1}},
 		}}},
+		"members": {memberTable, &v1.MemberList{Items: []v1.Member{
+			{ObjectMeta: meta("boot-1"), Status: v1.MemberStatus{State: "Ready", Version: "1.2.0", Address: "192.0.2.1",
+				LastSeen: ago(5 * time.Second), Started: hour, Leads: []string{"backup", "members"},
+				HTTP: "http://192.0.2.1:8080", HTTPS: "https://192.0.2.1:8443", Portal: "192.0.2.1:3260"}},
+			{ObjectMeta: meta("boot-2"), Status: v1.MemberStatus{State: "NotReady", Version: "1.2.0", Address: "192.0.2.2",
+				LastSeen: ago(time.Second), Started: hour, StoreLag: 7, Errors: []string{"manifests: not yet applied"}}},
+			{ObjectMeta: meta("boot-3"), Status: v1.MemberStatus{State: "Missing", Version: "1.1.0",
+				Address: "192.0.2.3", LastSeen: hour, Started: hour}},
+		}}},
 		"boots": {bootTable, &v1.BootList{Items: []v1.Boot{
 			{ObjectMeta: meta("server1.7"), Host: "server1", Number: 7, Outcome: "Failed", Begun: micro(time.Hour),
 				Ended: micro(55 * time.Minute), Client: "192.0.2.1", Reason: "no config matches",
