@@ -56,7 +56,9 @@ import (
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/leading"
 	"glowplug/internal/store/leases"
+	"glowplug/internal/store/members"
 	"glowplug/internal/store/policy"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/secrets"
@@ -128,6 +130,8 @@ type App struct {
 	loaders      *loader.Set     // nil without --pxe-interface
 	networks     []*pxe.Server   // one for each --pxe-interface
 	leases       *leases.Book
+	leading      *leading.Elections // of the work that one of the servers does
+	members      *members.Book
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
 	portalListener net.Listener
@@ -150,6 +154,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openListeners, b.openImages,
 		b.openDecider, b.openPortal, b.openFolders, func() error { return openNetworks(ctx, b) },
 		b.serveAPI, func() error { return openConsole(b) }, b.openPublisher, b.serveBoots,
+		func() error { return openMembers(b) },
 		func() error { a.backups = newBackups(a); return nil },
 	} {
 		if err := open(); err != nil {
@@ -294,6 +299,7 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.UnknownMachines: {a.unknown, a.live.Observer(kinds.UnknownMachines)},
 		kinds.Events:          {a.live.Observer(kinds.Events)},
 		kinds.Leases:          {a.leases},
+		kinds.Members:         {a.members},
 		kinds.Secrets:         {a.secrets.Observer(), a.templates.Secrets()},
 
 		kinds.Roles:               {a.inventory.Roles()},

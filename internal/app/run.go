@@ -17,6 +17,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	work := context.WithoutCancel(ctx) // each part is stopped in its turn
 	defer start(work, a.background()...)()
+	defer start(work, func(ctx context.Context) { a.members.Run(ctx, a.backend.Stores[kinds.Members]) })()
 	defer a.flush()
 	defer start(work,
 		func(ctx context.Context) { a.tracker.Run(ctx, a.backend.Stores[kinds.Boots], a.backend.History) },

@@ -147,7 +147,8 @@ var goroutines = []string{
 	"internal/controller/template", "internal/remote", "internal/serve/api", "internal/serve/iscsi",
 	"internal/serve/listener", "internal/serve/peer", "internal/serve/pxe", "internal/serve/tftp", "internal/store/backup",
 	"internal/store/boots", "internal/store/kvstore",
-	"internal/store/kvstore/kvtest", "internal/store/leading", "internal/store/ledger", "internal/store/natsd",
+	"internal/store/kvstore/kvtest", "internal/store/leading", "internal/store/ledger", "internal/store/members",
+	"internal/store/natsd",
 	"internal/store/question", "internal/store/rendering", "internal/store/session", "internal/store/snapshot",
 }
 

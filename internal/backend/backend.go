@@ -164,6 +164,22 @@ func (b *Backend) Share(ctx context.Context, merge func(record []byte) ([]byte, 
 	return b.keeper.Share(ctx, b.js, merge)
 }
 
+// Leaders returns the records which server of the store leads some work; nil: no other server has the store.
+func (b *Backend) Leaders() *ledger.Leaders {
+	if b.exclusive {
+		return nil
+	}
+	return b.keeper.Leaders(b.js)
+}
+
+// Lag returns how many changes the store is known to have that this server has not read.
+func (b *Backend) Lag() (n int64) {
+	for _, store := range b.Stores {
+		n += kvstore.Lag(store)
+	}
+	return n
+}
+
 // Close closes the store and the data directory.
 func (b *Backend) Close() {
 	for _, closer := range slices.Backward(b.closers) {

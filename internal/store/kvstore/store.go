@@ -93,6 +93,9 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 // not be changed.
 func (s *Store) Lost() []string { return s.contents.metrics.lostKeys() }
 
+// Lag returns how many revisions the bucket of a store is known to be ahead of its mirror.
+func Lag(s *Store) int64 { return s.contents.metrics.lag() }
+
 // Versioner returns the versioner of the revisions.
 func (s *Store) Versioner() storage.Versioner { return s.bucket.versioner }
 

@@ -4,7 +4,7 @@
 // No two servers do the work at the same time, and no clock of one is compared with that of another:
 //
 //   - The leader ends its work 5 s (renewDeadline) after the begin of the last renewal that the store has acknowledged.
-//   - Another server takes the record over 7 s (duration) after it has seen the last renewal, which was after its begin.
+//   - Another server takes the record over 7 s (duration) after it has seen the last renewal, which had begun before.
 //     It takes the record that it has seen: one that was renewed meanwhile is not taken.
 //
 // Each measures a time by its own clock, which nobody sets (the monotonic one). So a clock would have to be 40 % faster

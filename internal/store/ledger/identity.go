@@ -135,7 +135,9 @@ func put(ctx context.Context, js jetstream.JetStream, subject string, content []
 }
 
 // publish is put, and returns the new revision of the key.
-func publish(ctx context.Context, js jetstream.JetStream, subject string, content []byte, expect uint64) (uint64, error) {
+func publish(
+	ctx context.Context, js jetstream.JetStream, subject string, content []byte, expect uint64,
+) (revision uint64, err error) {
 	msg := nats.NewMsg(subject)
 	msg.Data = content
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
