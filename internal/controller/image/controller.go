@@ -138,6 +138,7 @@ type pace struct {
 	busy     time.Duration // a transfer that had a byte since is not to be disturbed
 	soon     wait.Backoff  // after a failure that may pass
 	late     wait.Backoff  // after one that hardly will
+	turn     time.Duration // while another server, which shares the folder, receives the file
 	progress time.Duration // between two writes of how far a download is
 	save     int64         // bytes between two checkpoints of a transfer
 	reserve  uint64        // bytes of the disk that transfers leave free
@@ -158,6 +159,7 @@ func usualPace() pace {
 		busy:     10 * time.Second,
 		soon:     doubling(time.Second, 5*time.Minute),
 		late:     doubling(time.Minute, time.Hour),
+		turn:     8 * time.Second, // longer than poll, so that a file is seen that is complete, and less than 10 s
 		progress: 5 * time.Second,
 		save:     64 << 20,
 		reserve:  64 << 20,

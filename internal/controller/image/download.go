@@ -153,6 +153,12 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, download.ErrBusy) { // it is no failure, and the other server may die
+			if !pause(ctx, d.c.pace.turn) {
+				return
+			}
+			continue
+		}
 		problem, backOff, result := err, &soon, resultCut
 		switch {
 		case download.IsPermanent(err):
@@ -160,19 +166,27 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 		case brought: // it goes on, in pieces
 			problem, soon, late = nil, d.c.pace.soon, d.c.pace.late
 		}
-		pause := backOff.Step()
+		delay := backOff.Step()
 		d.c.metrics.transfers.WithLabelValues(byDownload, result).Inc()
 		d.c.opts.Logger.Warn("an image could not be downloaded; trying again",
-			"image", f.state.ref.String(), "error", err, "in", pause.Round(time.Second))
+			"image", f.state.ref.String(), "error", err, "in", delay.Round(time.Second))
 		d.mu.Lock()
 		f.problem = problem
 		d.mu.Unlock()
 		d.c.runtime.Enqueue(f.state.ref)
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, delay) {
 			return
-		case <-time.After(pause):
 		}
+	}
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, delay time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(delay):
+		return true
 	}
 }
 

@@ -39,7 +39,7 @@ var writtenByServer = map[string]string{
 	kinds.Boots: "only the server writes Boots; they can be read, and old ones are removed by the limits of their history",
 	kinds.UnknownMachines: "only the server writes UnknownMachines; they can be read and deleted, " +
 		"and glowplug adopt makes a BareMetalHost of one",
-	kinds.Leases: "only the server writes Leases; they can be read and deleted, which frees the address",
+	kinds.Leases:  "only the server writes Leases; they can be read and deleted, which frees the address",
 	kinds.Members: "only the server writes Members; they can be read and deleted, and a server that runs writes its own again",
 	kinds.Tokens: "only the server writes Tokens; they can be read and deleted, " +
 		"and glowplug token create, or kubectl create token, makes one",
