@@ -20,18 +20,25 @@ type statusCommand struct {
 func newStatusCommand() *cobra.Command {
 	s := &statusCommand{}
 	cmd := &cobra.Command{
-		Use:   "status [NAMESPACE/]HOST",
-		Short: "Show what a host boots and receives now, what it received last, and what needs attention",
-		Long: `Show the state of a host on one screen: what it would boot and receive now, what it
+		Use:   "status [[NAMESPACE/]HOST]",
+		Short: "Show how the servers are, or what a host boots, and what needs attention",
+		Long: `Show on one screen how the servers are, the store, the disks, the last backup, how many
+hosts, images and configs are in which state, and what needs attention: servers that are
+missing or not ready, hosts whose boot failed or takes no further step or whose
+conditions are not met, and configs and images in phase Error. With -n, hosts, images and
+configs are those of one namespace. What the user may not read is left out, and named.
+
+With a host, show its state: what it would boot and receive now, what it
 received last and when, and what needs attention: conditions that are not met, a config
 that is served in an older result or that the image cannot read, warnings of events, and
 a plan that destroys data or fails on the disks of the host (status.hardware).
 
 glowplug explain shows why a host receives its config, and glowplug plan --host what
 Ignition will do with it.`,
-		Example: `  glowplug status node-1 -n rack-a
+		Example: `  glowplug status
+  glowplug status node-1 -n rack-a
   glowplug status rack-a/node-1 -o json`,
-		Args: arguments("HOST"),
+		Args: arguments("[HOST]"),
 		RunE: s.run,
 	}
 	s.addFlags(cmd)
@@ -46,6 +53,17 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	ctx := cmd.Context()
+	if len(args) == 0 {
+		found, err := status.Overview(ctx, s.do, s.flagNamespace, time.Now())
+		if err != nil {
+			return err
+		}
+		if s.output != outputText {
+			return writeOutput(cmd.OutOrStdout(), s.output, found)
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), found.Text(time.Now()))
+		return err
+	}
 	namespace, name, err := s.findHost(ctx, hostName(args[0]))
 	if err != nil {
 		return err

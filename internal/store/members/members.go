@@ -180,6 +180,9 @@ func (b *Book) beat(ctx context.Context, store Store) {
 		return // the names that others have are not known
 	}
 	next := b.status()
+	if b.at.IsZero() && next.State != v1.MemberReady && time.Since(b.started.Time) < b.pace.look {
+		return // it has just begun to read the store
+	}
 	// Another server may have noted that this one is missing, or somebody has deleted the object.
 	isRight := there.ID == next.ID && there.State == next.State
 	if isRight && time.Since(b.at) < b.pace.write && isSame(&b.written, &next) {
