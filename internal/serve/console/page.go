@@ -189,6 +189,7 @@ var looks = map[string]look{
 	v1.StateAvailable: {"·", "a"}, v1.StateBooting: {"▸", "b"}, v1.StateProvisioning: {"…", "p"},
 	v1.StateProvisioned: {"✓", "d"}, v1.StateError: {"!", "e"},
 	v1.OutcomeLocalBoot: {"✓", "d"}, v1.OutcomeFailed: {"!", "e"}, v1.OutcomeAbandoned: {"–", "a"},
+	v1.MemberNotReady: {"!", "e"}, v1.MemberMissing: {"!", "e"}, v1.MemberStopped: {"–", "a"},
 	v1.PhasePending: {"…", "p"}, v1.PhaseReady: {"✓", "d"}, v1.PhaseUploading: {"▸", "b"},
 	v1.EventWarning: {"!", "e"}, v1.EventNormal: {"·", "a"},
 }

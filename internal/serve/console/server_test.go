@@ -70,6 +70,15 @@ func TestServerIsShown(t *testing.T) {
 		"own certificate", "valid for 3 days")
 }
 
+// TestServersOfTheStoreAreShown: to users who may list them.
+func TestServersOfTheStoreAreShown(t *testing.T) {
+	member := v1.Member{Status: v1.MemberStatus{State: v1.MemberMissing, Address: "192.0.2.2", Errors: []string{evil}}}
+	member.Name = "boot-2"
+	has(t, answers{"members": v1.MemberList{Items: []v1.Member{member}}}.open(t, "server"), "Servers of the store",
+		"boot-2", `<span class="state e"><span aria-hidden="true">!</span> Missing`, `\u202eevil`, "192.0.2.2")
+	hasNone(t, answers{}.open(t, "server"), "Servers of the store")
+}
+
 // TestServerFactsNeedTheRight: who may not get /metrics sees whether the server is ready, and why not more.
 func TestServerFactsNeedTheRight(t *testing.T) {
 	var asked []string

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/version"
 )
 
@@ -26,6 +28,8 @@ type serverPage struct {
 	Parts           []part
 	Failing         int
 	Storm           bool
+	// Members are the servers of the store, if the user may list them.
+	Members []v1.Member
 	// Refused says why the rest is not shown; "": it is.
 	Refused string
 	Facts   []Fact
@@ -49,6 +53,7 @@ func (s *Server) serverPage(w http.ResponseWriter, _ *http.Request, p *page) {
 			data.Failing++
 		}
 	}
+	each(p, kinds.Members, nil, func(list *v1.MemberList) { data.Members = list.Items })
 	if !s.opts.MayGet(p.ctx, p.who, metricsPath) {
 		data.Refused = fmt.Sprintf("user %q cannot get path %q: the size of the store, listeners and certificates are for those "+
 			"who can", p.User(), metricsPath)
