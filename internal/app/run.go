@@ -59,7 +59,7 @@ func (a *App) background() []func(context.Context) {
 		parts = append(parts, a.backend.WhenUsable(a.sharing.run))
 	}
 	if a.backups != nil {
-		parts = append(parts, a.backend.WhenUsable(a.backups.Run))
+		parts = append(parts, a.backend.WhenUsable(func(ctx context.Context) { a.leading.Run(ctx, "backups", a.backups.Run) }))
 	}
 	if a.clientCAFile != nil {
 		parts = append(parts, func(ctx context.Context) { a.clientCAFile.Run(ctx, a.api.RecheckCallers) })

@@ -156,7 +156,7 @@ var all = []*Kind{
 		Resource: Leases, Transient: true, Passing: true, Rights: rights(rbac.View, rbac.Reading, ""),
 	}, nil, nil),
 	describe[v1.Member, v1.MemberList](Kind{
-		Resource: Members, ShortName: "mb", Transient: true, Rights: rights(rbac.View, rbac.Reading, ""),
+		Resource: Members, ShortName: "mb", Transient: true, Passing: true, Rights: rights(rbac.View, rbac.Reading, ""),
 	}, nil, nil),
 	describe[v1.Event, v1.EventList](Kind{
 		Resource: Events, ShortName: "ev", Namespaced: true, Transient: true, Passing: true,
