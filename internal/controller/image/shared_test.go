@@ -10,8 +10,8 @@ import (
 	"glowplug/internal/testkit"
 )
 
-// TestAnotherServerGoesOnWithADownload: of two servers that share a folder one downloads an image. If it dies, the other
-// one goes on where it was, and has not backed off from the other meanwhile.
+// TestAnotherServerGoesOnWithADownload: of two servers that share a folder one downloads an image. If it dies, the
+// other one goes on where it was, and has not backed off from the other meanwhile.
 func TestAnotherServerGoesOnWithADownload(t *testing.T) {
 	img := isoImage("DOWN", 4000*sector, 5)
 	var asked atomic.Int32

@@ -8,8 +8,8 @@ import (
 	v1 "glowplug/api/v1"
 )
 
-// TestWaitingSaysWhereToLook: a machine that waits for a step much longer than its peers did is late, whatever the step,
-// and the sentence says where to look; one that waits as they did, or that has no peers, is not.
+// TestWaitingSaysWhereToLook: a machine that waits for a step much longer than its peers did is late, whatever the
+// step, and the sentence says where to look; one that waits as they did, or that has no peers, is not.
 func TestWaitingSaysWhereToLook(t *testing.T) {
 	median := 10.0
 	for _, step := range v1.BootSteps[1:] {
