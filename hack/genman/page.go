@@ -24,7 +24,8 @@ func (p *page) write(version string, date time.Time) {
 	name := nameOf(p.cmd)
 	fmt.Fprintf(&p.text, ".TH %s 1 %s \"glowplug %s\" glowplug\n", strings.ToUpper(escape(name)),
 		date.Format(time.DateOnly), escape(version))
-	p.text.WriteString(".nh\n") // names of flags and variables are not hyphenated
+	// Names of flags and variables are not hyphenated, so lines are not stretched to one length.
+	p.text.WriteString(".nh\n.ad l\n")
 	p.section("NAME")
 	fmt.Fprintf(&p.text, "%s \\- %s\n", escape(name), escape(p.cmd.Short))
 	p.section("SYNOPSIS")
