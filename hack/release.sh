@@ -34,7 +34,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 GOOS= go -C hack/release build -trimpath -buildvcs=false -o "$work/" ./ociimage ./sign \
   github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod github.com/goreleaser/nfpm/v2/cmd/nfpm
-GOOS= go run ./hack/genman "$version" "$work/extras"
+# -trimpath: what it compiles is that of the release.
+GOOS= go run -trimpath ./hack/genman "$version" "$work/extras"
 
 programs=()
 for arch in amd64 arm64; do
