@@ -31,8 +31,7 @@ type writer struct {
 }
 
 // Write writes a backup, and calls pause often. m.Kinds are set from the sources. It returns once all bytes were given
-// to w, or with the first
-// error: what was written is no whole backup then, and says so to Read.
+// to w, or with the first error: what was written is no whole backup then, and says so to Read.
 func Write(ctx context.Context, w io.Writer, m Manifest, files []File, sources []Source, pause func()) error {
 	compressed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	out := &writer{tar: tar.NewWriter(compressed), time: m.Created}
