@@ -58,7 +58,7 @@ func newBackups(a *App) *backups.Backups {
 	}
 	return backups.New(backups.Options{
 		Dir: o.Dir, Every: o.Every, Keep: o.Keep, Recipients: a.settings.backupsFor, Write: a.backend.Backup,
-		Done: a.members.SetLastBackup,
+		Done:   a.members.SetLastBackup,
 		Logger: a.log, Registerer: a.metrics,
 	})
 }
