@@ -16,6 +16,7 @@ import (
 	"glowplug/internal/budget"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/keyfile"
 	"glowplug/internal/option"
 	"glowplug/internal/store/backup"
 	"glowplug/internal/store/boots"
@@ -98,7 +99,12 @@ func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
 	for _, part := range b.storeParts() {
 		running.StartWithContext(working, part)
 	}
-	opened := &Opened{backend: b, stop: func() { cancel(); running.Wait(); b.Close() }}
+	opened := &Opened{backend: b, stop: func() {
+		cancel()
+		running.Wait()
+		b.Close()
+		_ = keyfile.GiveTree(o.DataDir) // a store that root has read has files of root
+	}}
 	if err := opened.awaitRead(ctx); err != nil {
 		opened.stop()
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"glowplug/internal/keyfile"
 	"glowplug/internal/option"
 	"glowplug/internal/store/ledger"
 )
@@ -169,4 +170,7 @@ func (s *Store) ForgetCredentials(ctx context.Context) error {
 func (s *Store) Where() string { return s.backend.where }
 
 // Close closes the store and the data directory.
-func (s *Store) Close() { s.backend.Close() }
+func (s *Store) Close() {
+	s.backend.Close()
+	_ = keyfile.GiveTree(s.backend.options.DataDir)
+}

@@ -15,6 +15,7 @@ import (
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/keyfile"
 	"glowplug/internal/store/backup"
 	"glowplug/internal/store/boots"
 	"glowplug/internal/store/kvstore"
@@ -116,7 +117,11 @@ func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	if o.NATSURL != "" {
 		run = r.external
 	}
-	if err := run(ctx); err != nil {
+	err = run(ctx)
+	if given := keyfile.GiveTree(o.DataDir); err == nil {
+		err = given
+	}
+	if err != nil {
 		return nil, err
 	}
 	return r.result, nil
