@@ -20,7 +20,8 @@ func TestAllFamiliesFromTheStart(t *testing.T) {
 	var o Options
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	o.AddFlags(fs)
-	flags := []string{"--data-dir", t.TempDir(), "--iso-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--listen-tls", ""}
+	flags := []string{"--data-dir", t.TempDir(), "--iso-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--listen-tls", "",
+		"--backup-dir", t.TempDir()}
 	if err := fs.Parse(flags); err != nil {
 		t.Fatal(err)
 	}
