@@ -24,11 +24,6 @@ func TestRestoredStoreIsTheSame(t *testing.T) {
 	source := start(t)
 	kept := fillForBackup(t, source)
 	token := strings.TrimSpace(source.kubectl("", "create", "token", "robot", "-n", "tenant"))
-	file := filepath.Join(t.TempDir(), "glowplug.tar.gz")
-	command(t, "backup", file, "--server", source.admin(""))
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("the backup: %v, %v", info, err)
-	}
 	source.kubectl("", "create", "clusterrolebinding", "boss", "--clusterrole=admin", "--user=boss")
 	for _, path := range []string{"/api/v1/backup", "/api/v1/fsck"} {
 		for _, user := range []string{"nobody", "boss"} { // who is the administrator of all namespaces
@@ -37,6 +32,11 @@ func TestRestoredStoreIsTheSame(t *testing.T) {
 				t.Errorf("%s gets %s: %v %s", user, path, err, errOut)
 			}
 		}
+	}
+	file := filepath.Join(t.TempDir(), "glowplug.tar.gz")
+	command(t, "backup", file, "--server", source.admin(""))
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the backup: %v, %v", info, err)
 	}
 	nats := newNATS(t)
 	nats.start()
