@@ -26,20 +26,7 @@ func backups(write func(context.Context, io.Writer) (backup.Manifest, error)) ht
 	if write == nil {
 		return nil
 	}
-	turn := make(chan struct{}, 1) // one at a time
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			w.Header().Set("Allow", http.MethodGet)
-			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "backup"}, r.Method))
-			return
-		}
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-		default:
-			fail(w, r, apierrors.NewTooManyRequests("another backup is being written: come again", 5))
-			return
-		}
+	return oneAtATime("backup", "another backup is being written: come again", func(w http.ResponseWriter, r *http.Request) {
 		body := &begun{ResponseWriter: w, control: http.NewResponseController(w)}
 		w.Header().Set("Content-Type", "application/gzip")
 		w.Header().Set("Trailer", backupTrailer)
@@ -52,6 +39,25 @@ func backups(write func(context.Context, io.Writer) (backup.Manifest, error)) ht
 			w.Header().Del("Trailer")
 			w.Header().Del("Content-Type")
 			fail(w, r, apierrors.NewServiceUnavailable(err.Error()))
+		}
+	})
+}
+
+// oneAtATime answers a GET of what reads the whole store, and refuses another one meanwhile.
+func oneAtATime(resource, busy string, answer http.HandlerFunc) http.Handler {
+	turn := make(chan struct{}, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
+			return
+		}
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+			answer(w, r)
+		default:
+			fail(w, r, apierrors.NewTooManyRequests(busy, 5))
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
@@ -20,20 +19,7 @@ func checker(check func(context.Context) (any, error)) http.Handler {
 	if check == nil {
 		return nil
 	}
-	turn := make(chan struct{}, 1)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			w.Header().Set("Allow", http.MethodGet)
-			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "fsck"}, r.Method))
-			return
-		}
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-		default:
-			fail(w, r, apierrors.NewTooManyRequests("another check is under way: come again", 5))
-			return
-		}
+	return oneAtATime("fsck", "another check is under way: come again", func(w http.ResponseWriter, r *http.Request) {
 		checked, err := check(r.Context())
 		if err != nil {
 			fail(w, r, apierrors.NewServiceUnavailable("the store cannot be read: "+err.Error()))
