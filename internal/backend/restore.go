@@ -23,8 +23,8 @@ import (
 	"glowplug/internal/store/objects"
 )
 
-// revisionGap is how far the resourceVersions of a restored kind are after those of the backup and of the store that it
-// replaces: more than were written since, so that a client which has seen such a revision learns that it is gone.
+// revisionGap is the distance of the resourceVersions of a restored kind from those of the backup and of the replaced
+// store: more than were written since, so that a client which has seen such a revision learns that it is gone.
 const revisionGap = 10_000_000
 
 // Source is a backup that can be read more than once.

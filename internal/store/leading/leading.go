@@ -9,8 +9,8 @@
 //
 // Each measures a time by its own clock, which nobody sets (the monotonic one). So a clock would have to be 40 % faster
 // than another for two to lead. Two more things are left: work that goes on for longer than 2 s after its context has
-// ended, and a process that was stopped or starved and goes on before it sees that its time is over. Hence work is
-// to look at its context before each step, and a step is to be harmless if another server has done it already.
+// ended, and a process that was stopped or starved and goes on before it sees that its time is over. Hence the
+// work checks its context before each step, and each step does no harm if another server has done it already.
 //
 // After the death of a leader another one leads within 9 s: it has seen the last renewal within 1 s (pollInterval),
 // waits 7 s and looks again within 1 s. A leader that is stopped gives the record back. That is why this is not
