@@ -91,6 +91,7 @@ type flipRig struct {
 	log     *bytes.Buffer
 	handler *logs.Handler
 	after   func() // a decision
+	answers sync.WaitGroup
 	url     string
 	client  *http.Client
 }
@@ -138,6 +139,12 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 	transport.Protocols.SetHTTP1(!http2)
 	transport.Protocols.SetUnencryptedHTTP2(http2)
 	f.client = &http.Client{Transport: transport}
+	handler := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.answers.Add(1)
+		defer f.answers.Done()
+		handler.ServeHTTP(w, r)
+	})
 	server.Start()
 	f.url = server.URL
 	t.Cleanup(func() {
@@ -171,6 +178,7 @@ func (f *flipRig) ask(t *testing.T, method, path string, header ...string) (stat
 
 // changes counts the events of a change, and forgets them.
 func (f *flipRig) changes() int {
+	f.answers.Wait()
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
 	n := 0
@@ -183,7 +191,9 @@ func (f *flipRig) changes() int {
 	return n
 }
 
+// served returns what counts as served, and forgets it. A client can have all of an answer before it counts.
 func (f *flipRig) served() []string {
+	f.answers.Wait()
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
 	served := f.journal.served
