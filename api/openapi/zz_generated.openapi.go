@@ -3473,6 +3473,25 @@ func schema_glowplug_api_v1_MemberStatus(ref common.ReferenceCallback) common.Op
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"images": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "images are those that this server offers over iSCSI, as namespace/name@version, at most 256. Servers with the same entry, version and http offer the same bytes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"dataFree": {
 						SchemaProps: spec.SchemaProps{
 							Description: "dataFree is what is free on the disk of the data folder, in bytes.",

@@ -80,6 +80,11 @@ type MemberStatus struct {
 	// lastBackup is when this server has made its last good backup; empty: it makes none.
 	// +optional
 	LastBackup *metav1.Time `json:"lastBackup,omitempty"`
+	// images are those that this server offers over iSCSI, as namespace/name@version, at most 256. Servers with the same
+	// entry, version and http offer the same bytes.
+	// +optional
+	// +listType=set
+	Images []string `json:"images,omitempty"`
 	// dataFree is what is free on the disk of the data folder, in bytes.
 	// +optional
 	DataFree *int64 `json:"dataFree,omitempty"`

@@ -1414,6 +1414,11 @@ func (in *MemberStatus) DeepCopyInto(out *MemberStatus) {
 		in, out := &in.LastBackup, &out.LastBackup
 		*out = (*in).DeepCopy()
 	}
+	if in.Images != nil {
+		in, out := &in.Images, &out.Images
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.DataFree != nil {
 		in, out := &in.DataFree, &out.DataFree
 		*out = new(int64)

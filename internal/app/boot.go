@@ -93,7 +93,27 @@ func (a builder) bootPath() *machine.Boot {
 		CHAP:        a.secrets.CHAP, Tokens: a.bootTokens,
 		Loaders: a.loaders, Unknown: s.Boot.UnknownHosts, URL: s.Boot.HTTPURL, Portal: s.portalHost,
 		PortalPort: a.portalPort(),
+		Others:     a.otherPortals(),
 	}
+}
+
+// otherPortals returns what gives the portals of the other servers that offer an image; nil: there are no other servers.
+func (a builder) otherPortals() func(model.Ref) []netip.AddrPort {
+	if a.backend.Exclusive() {
+		return nil
+	}
+	return func(ref model.Ref) []netip.AddrPort {
+		return a.members.Portals(offered(a.images, ref))
+	}
+}
+
+// offered names the image of a CD-ROM and its bytes, as in the Member of a server; "": none is served.
+func offered(images *image.Library, ref model.Ref) string {
+	version := images.Version(ref)
+	if version == "" {
+		return ""
+	}
+	return ref.String() + "@" + version
 }
 
 // portalPort returns the iSCSI port in boot scripts; 0 without a portal.

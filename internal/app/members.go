@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/image"
@@ -44,6 +45,7 @@ func openMembers(a builder) error {
 		Describe: func() v1.MemberStatus {
 			s := about
 			s.StoreLag, s.Leads = a.backend.Lag(), a.leading.Names()
+			s.Images = offers(a.images)
 			s.DataFree, s.ImagesFree = free(a.settings.Store.DataDir), free(a.settings.Images.ISODir)
 			for _, check := range checks {
 				if err := check.Check(request); err != nil {
@@ -77,6 +79,21 @@ func aboutMember(a builder) v1.MemberStatus {
 		}
 	}
 	return s
+}
+
+// maxOffers bounds the images in a Member.
+const maxOffers = 256
+
+// offers names the images that this server offers over iSCSI.
+func offers(images *image.Library) []string {
+	var all []string
+	for _, ref := range images.Targets() {
+		if name := offered(images, ref); name != "" {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all[:min(len(all), maxOffers)]
 }
 
 // free returns what is free on the disk of a folder, in bytes; nil where that is not known, or there is no folder.

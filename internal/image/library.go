@@ -174,6 +174,14 @@ func (l *Library) Targets() []Ref {
 	return l.refs(func(im *served) bool { return im.content.Volume != nil && im.content.Failure == nil })
 }
 
+// Version names the bytes of the image of a CD-ROM, in a few digits; "": it is no ISO image, or none is served.
+func (l *Library) Version(ref Ref) string {
+	if c := l.Current(ref); c.Volume != nil && c.Failure == nil {
+		return c.version()
+	}
+	return ""
+}
+
 func (l *Library) refs(include func(*served) bool) []Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 package ipxe
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,9 @@ func TestScripts(t *testing.T) {
 	chap.CHAP = &CHAP{Username: "node", Password: "correct horse || shell"}
 	golden(t, "boot", must(Boot("http://192.168.200.2:8082")))
 	golden(t, "sanboot", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: router()})))
+	several := router()
+	several.Others = []netip.AddrPort{netip.MustParseAddrPort("192.168.10.2:3260"), netip.MustParseAddrPort("[2001:db8::2]:3261")}
+	golden(t, "servers", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: several})))
 	golden(t, "chap", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: chap})))
 	mutual := router()
 	mutual.CHAP = &CHAP{Username: "node", Password: "one", MutualUsername: "target", MutualPassword: "two $"}

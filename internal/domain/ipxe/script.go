@@ -55,6 +55,8 @@ type Target struct {
 	// Host is an address or a host name; Port 0 is DefaultPort.
 	Host string
 	Port uint16
+	// Others are where other servers offer the same bytes: iPXE goes on there if it loses the one that it reads from.
+	Others []netip.AddrPort
 	LUN  int
 	IQN  string
 	// CHAP is nil where the target needs no login.
@@ -105,6 +107,15 @@ func (t *Target) lines() (string, error) {
 	uri, err := t.URI()
 	if err != nil {
 		return "", err
+	}
+	for _, other := range t.Others {
+		same := *t
+		same.Host, same.Port = other.Addr().String(), other.Port()
+		another, err := same.URI()
+		if err != nil {
+			return "", err
+		}
+		uri += " " + another
 	}
 	credentials := ""
 	if t.CHAP != nil {

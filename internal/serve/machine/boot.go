@@ -78,6 +78,9 @@ type Boot struct {
 	// PortalPort is the port.
 	Portal     string
 	PortalPort uint16
+	// Others returns the portals of other servers that serve an image with the same bytes as this one; nil: there are no
+	// other servers.
+	Others func(image model.Ref) []netip.AddrPort
 }
 
 // bootPath answers the paths of the boot path.

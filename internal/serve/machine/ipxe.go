@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"net/http"
+	"net/netip"
 	"slices"
 
 	v1 "glowplug/api/v1"
@@ -263,6 +264,10 @@ func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, i
 			boottoken.InTarget(image.IQN, req.Claims.Token)
 		if i.Target.Host == "" {
 			i.Target.Host = localAddr(r).Addr().WithZone("").String()
+		}
+		// iPXE opens all portals, and boots nothing if it cannot resolve the name of one.
+		if _, err := netip.ParseAddr(i.Target.Host); err == nil && s.opts.Boot.Others != nil {
+			i.Target.Others = s.opts.Boot.Others(image.Ref)
 		}
 	}
 	return i

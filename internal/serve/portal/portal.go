@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	v1 "glowplug/api/v1"
@@ -72,7 +73,7 @@ func New(opts Options) (*Portal, error) {
 		MaxConnections: opts.MaxConnections,
 		Hooks: iscsi.Hooks{
 			Login: p.login, Refused: p.refused, Guessed: p.wrongSecret,
-			Read: func(s *iscsi.Session, off, n int64) { s.Tag.(*boot).progress.Read(off, n) },
+			Read: p.read,
 		},
 	})
 	return p, err
@@ -115,6 +116,8 @@ type boot struct {
 	host     *model.Host // nil: unknown
 	image    model.Ref
 	progress *image.Progress
+	// reads is true once the host has read something.
+	reads atomic.Bool
 }
 
 // request returns the claims of an initiator's connection. iPXE's own name ends in the
@@ -196,7 +199,7 @@ func (p *Portal) target(l iscsi.Login, request *decide.Request, now time.Time, i
 		}
 		return nil, err
 	}
-	b := &boot{disk, i.Host, i.Image.Ref, disk.Progress(i.Host, p.opts.Journal)}
+	b := &boot{disk: disk, host: i.Host, image: i.Image.Ref, progress: disk.Progress(i.Host, p.opts.Journal)}
 	target := &iscsi.Target{
 		IQN: i.Image.IQN, Disk: checkedDisk{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
 		Tag: b, Release: disk.Release, CHAP: chap,
@@ -264,12 +267,21 @@ func (p *Portal) login(s *iscsi.Session) {
 	by := v1.Subscriber{InitiatorIQN: s.Initiator}
 	if b.host != nil {
 		by.Name = b.host.Ref.String()
-		p.opts.Journal.TargetLogin(b.host, b.image, s.Initiator)
 	}
 	b.disk.Subscribe(by)
 	if b.disk.Deleted() { // during the login
 		p.Evict(b.image)
 	}
+}
+
+// read notes what a session reads. The step of the login is noted with the first read: iPXE logs in to the portals of
+// all servers in its script, and reads from one of them.
+func (p *Portal) read(s *iscsi.Session, off, n int64) {
+	b := s.Tag.(*boot)
+	if b.host != nil && !b.reads.Load() && !b.reads.Swap(true) {
+		p.opts.Journal.TargetLogin(b.host, b.image, s.Initiator)
+	}
+	b.progress.Read(off, n)
 }
 
 // wrongSecret records a login with a wrong CHAP name or secret.

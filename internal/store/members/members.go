@@ -221,6 +221,7 @@ func (b *Book) status() v1.MemberStatus {
 // isSame reports whether what was written need not be written again at once.
 func isSame(old, next *v1.MemberStatus) bool {
 	return old.State == next.State && slices.Equal(old.Errors, next.Errors) && slices.Equal(old.Leads, next.Leads) &&
+		slices.Equal(old.Images, next.Images) &&
 		old.LastBackup.Equal(next.LastBackup)
 }
 
