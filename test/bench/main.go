@@ -33,6 +33,7 @@ type bench struct {
 	rounds   int
 	hosts    int
 	configs  int
+	only     string // the part that is measured; "": all
 	rows     []row
 }
 
@@ -48,8 +49,8 @@ func main() {
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one load measurement")
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
-	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
-		"layers, plan, impact, templates, arguments, iscsi, images, network, console or backup")
+	flag.StringVar(&b.only, "only", "", "run this part alone: decision, serving, negotiated, writing, growth, boots, trust, "+
+		"layers, plan, impact, templates, arguments, iscsi, images, network, console, backup or failover")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	isInside := flag.Bool("in-namespace", false, "measure the network boot here (used by the benchmark itself)")
 	client := flag.String("client", "", "be the clients with this role (used by the benchmark itself)")
@@ -64,7 +65,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	run := func() error { return b.run(ctx, *output, *only) }
+	run := func() error { return b.run(ctx, *output) }
 	switch {
 	case *client != "":
 		run = func() error { return runClient(*client) }
@@ -76,7 +77,7 @@ func main() {
 	}
 }
 
-func (b *bench) run(ctx context.Context, output, only string) error {
+func (b *bench) run(ctx context.Context, output string) error {
 	for _, tool := range []string{"wrk", "nginx"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%s is not installed: apt-get install wrk nginx-light", tool)
@@ -98,9 +99,11 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing}, {"growth", b.growth},
 		{"boots", b.boots}, {"trust", b.trust}, {"layers", b.layers}, {"plan", b.plan}, {"impact", b.impact},
 		{"templates", b.templates},
-		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images}, {"network", b.network},
-		{"console", b.console}, {"backup", b.backup}} {
-		if only != "" && only != part.name {
+		{"arguments", b.kernelArguments}, {"iscsi", b.iscsi}, {"images", b.images},
+		{"network", func(ctx context.Context) error { return b.network(ctx, "network") }},
+		{"console", b.console}, {"backup", b.backup},
+		{"failover", func(ctx context.Context) error { return b.network(ctx, "failover") }}} {
+		if b.only != "" && b.only != part.name {
 			continue
 		}
 		if err := part.measure(ctx); err != nil {

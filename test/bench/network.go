@@ -29,17 +29,18 @@ const (
 	neighbours = 500
 )
 
-// network measures the answers to machines that boot from the network, in a network namespace of its own.
-func (b *bench) network(ctx context.Context) error {
+// network measures a part in a network namespace of its own: the answers to machines that boot from the network, or
+// failover.
+func (b *bench) network(ctx context.Context, part string) error {
 	if os.Geteuid() != 0 {
-		return errors.New("network: needs root, for network namespaces")
+		return errors.New(part + ": needs root, for network namespaces")
 	}
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", b.self, "--program", b.program, "--rounds",
-		strconv.Itoa(b.rounds), "--in-namespace")
+		strconv.Itoa(b.rounds), "--only", part, "--in-namespace")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("network: %w", err)
+		return fmt.Errorf("%s: %w", part, err)
 	}
 	var rows [][5]string
 	if err := json.Unmarshal(out, &rows); err != nil {
@@ -61,7 +62,11 @@ func (b *bench) inNamespace(ctx context.Context) error {
 	if err := plug(ctx); err != nil {
 		return err
 	}
-	err = errors.Join(b.networkLoad(ctx), b.powerOn(ctx))
+	if b.only == "failover" {
+		err = b.failover(ctx)
+	} else {
+		err = errors.Join(b.networkLoad(ctx), b.powerOn(ctx))
+	}
 	rows := [][5]string{}
 	for _, r := range b.rows {
 		rows = append(rows, [5]string{r.measure, r.ours, r.against, r.ratio, r.target})
