@@ -97,7 +97,7 @@ func (a builder) bootPath() *machine.Boot {
 	}
 }
 
-// otherPortals returns what gives the portals of the other servers that offer an image; nil: there are no other servers.
+// otherPortals returns what gives the portals of the other servers that offer an image; nil: there are none.
 func (a builder) otherPortals() func(model.Ref) []netip.AddrPort {
 	if a.backend.Exclusive() {
 		return nil
@@ -109,11 +109,11 @@ func (a builder) otherPortals() func(model.Ref) []netip.AddrPort {
 
 // offered names the image of a CD-ROM and its bytes, as in the Member of a server; "": none is served.
 func offered(images *image.Library, ref model.Ref) string {
-	version := images.Version(ref)
-	if version == "" {
+	c := images.Current(ref)
+	if c.Volume == nil || c.Failure != nil {
 		return ""
 	}
-	return ref.String() + "@" + version
+	return ref.String() + "@" + c.Version()
 }
 
 // portalPort returns the iSCSI port in boot scripts; 0 without a portal.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"glowplug/internal/domain/wording"
+
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/backend"
@@ -95,14 +97,14 @@ func printChecked(cmd *cobra.Command, c *backend.Checked) error {
 	if n := len(c.NotKept); n > 0 {
 		fmt.Fprintf(out, "note: of %d boots it is not kept what the machine was given; no machine needs it\n", n)
 	}
-	fmt.Fprintf(out, "read: %d objects, %d boots of the history, %d configs and scripts that machines were given\n", objects, c.Boots,
-		c.Contents)
+	fmt.Fprintf(out, "read: %s, %s of the history, %s that machines were given\n", wording.Count(objects, "object", "objects"),
+		wording.Count(c.Boots, "boot", "boots"), wording.Count(c.Contents, "config or script", "configs and scripts"))
 	problems := len(c.Problems) + c.More
 	if problems == 0 {
 		_, err := fmt.Fprintln(out, "no problem was found")
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d problems\n", problems)
+	_, err := fmt.Fprintln(out, wording.Count(problems, "problem", "problems"))
 	fmt.Fprintln(cmd.ErrOrStderr(), "hint: `glowplug restore FILE --only OBJECT` puts objects back from a backup")
 	return err
 }

@@ -56,7 +56,7 @@ func (l *Library) DiskAgain(ref Ref, reader string, args []string, token string)
 			return one.Volume != nil && now.Sub(one.Volume.hadBy(reader)) < readerPause
 		}
 		if i := slices.IndexFunc(im.former, had); i >= 0 {
-			version = im.former[i].version()
+			version = im.former[i].Version()
 		}
 	}
 	l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *Library) DiskOf(ref Ref, version string, args []string, token string) (
 		return nil, l.absentLocked(ref)
 	}
 	cdrom, content := im.cdrom, im.content
-	older := version != "" && content.version() != version
+	older := version != "" && content.Version() != version
 	if older {
 		if content = im.former.find(version); content.Volume == nil {
 			defer l.mu.Unlock()

@@ -174,14 +174,6 @@ func (l *Library) Targets() []Ref {
 	return l.refs(func(im *served) bool { return im.content.Volume != nil && im.content.Failure == nil })
 }
 
-// Version names the bytes of the image of a CD-ROM, in a few digits; "": it is no ISO image, or none is served.
-func (l *Library) Version(ref Ref) string {
-	if c := l.Current(ref); c.Volume != nil && c.Failure == nil {
-		return c.version()
-	}
-	return ""
-}
-
 func (l *Library) refs(include func(*served) bool) []Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +202,7 @@ func (l *Library) Files(ref Ref, version string) (*Files, error) {
 		return nil, l.absentLocked(ref)
 	}
 	content := im.content
-	if version != "" && content.version() != version {
+	if version != "" && content.Version() != version {
 		if content = im.former.find(version); content.Set == nil {
 			return nil, goneBy(ref, version)
 		}

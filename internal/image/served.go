@@ -44,8 +44,8 @@ type Content struct {
 // Exists reports whether there is a volume or a set.
 func (c *Content) Exists() bool { return c.Volume != nil || c.Set != nil }
 
-// version is the version of the files; "" where there are none.
-func (c *Content) version() string {
+// Version names the bytes of the files, in a few digits; "" where there are none.
+func (c *Content) Version() string {
 	switch {
 	case c.Volume != nil:
 		return versionOf(c.Volume.SHA256)
@@ -349,7 +349,7 @@ func (f *former) clear() {
 // find returns the content with a version; none where there is no such version.
 func (f former) find(version string) Content {
 	for _, one := range f {
-		if one.version() == version {
+		if one.Version() == version {
 			return one.Content
 		}
 	}

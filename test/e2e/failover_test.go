@@ -118,7 +118,7 @@ func TestABootGoesOnAtAnotherServer(t *testing.T) {
 				defer close(gone)
 				lost := -1
 				testkit.Within(t, 2*time.Minute, "the machine reads its image", func() bool {
-					lost = slices.IndexFunc(servers[:], func(s racked) bool { return s.isReading(before[slices.Index(servers[:], s)]) })
+					lost = slices.IndexFunc([]int{0, 1}, func(n int) bool { return servers[n].isReading(before[n]) })
 					return lost >= 0
 				})
 				other := servers[1-lost]

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"glowplug/internal/domain/wording"
+
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -253,6 +255,6 @@ func (c *Controller) report(config *v1.IgnitionConfig, before result) {
 	case now.fails():
 		c.opts.Recorder.Record(object, v1.EventWarning, "RenderFailed", cmp.Or(config.OpenMessage(), "it cannot be rendered"))
 	case status.Phase == v1.PhaseReady && status.Hosts != nil:
-		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Ready))
+		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", "rendered for "+wording.Count(int(status.Hosts.Ready), "host", "hosts"))
 	}
 }

@@ -57,8 +57,8 @@ type Target struct {
 	Port uint16
 	// Others are where other servers offer the same bytes: iPXE goes on there if it loses the one that it reads from.
 	Others []netip.AddrPort
-	LUN  int
-	IQN  string
+	LUN    int
+	IQN    string
 	// CHAP is nil where the target needs no login.
 	CHAP *CHAP
 }

@@ -36,7 +36,8 @@ func (b *Book) Portals(image string) (others []netip.AddrPort) {
 	})
 	for i := range same {
 		portal, err := netip.ParseAddrPort(same[(next+i)%len(same)].Status.Portal)
-		if err == nil && portal.String() != own.Status.Portal && !slices.Contains(others, portal) && len(others) < maxPortals {
+		isNew := err == nil && portal.String() != own.Status.Portal && !slices.Contains(others, portal)
+		if isNew && len(others) < maxPortals {
 			others = append(others, portal)
 		}
 	}
