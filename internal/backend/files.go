@@ -40,12 +40,24 @@ func (o *Options) encryptionFile() string {
 // CheckFiles calls warn for files that others may read, and refuses those that every user may
 // write or that belong to another user, before they are read.
 func (o *Options) CheckFiles(files Files, warn func(message, remedy string)) error {
+	return o.checkFiles(files, keyfile.Check, warn)
+}
+
+// checkFilesOfServer is CheckFiles for a command that may run as root on the data directory of another user.
+func (o *Options) checkFilesOfServer(warn func(message, remedy string)) error {
+	return o.checkFiles(o.Files(), func(kind keyfile.Kind, path string) (*keyfile.Finding, error) {
+		return keyfile.CheckOf(o.DataDir, kind, path)
+	}, warn)
+}
+
+func (o *Options) checkFiles(files Files, check func(keyfile.Kind, string) (*keyfile.Finding, error),
+	warn func(message, remedy string)) error {
 	for _, kind := range []keyfile.Kind{keyfile.Folder, keyfile.Inner, keyfile.Secret, keyfile.Trusted} {
 		for _, path := range files[kind] {
 			if path == "" {
 				continue
 			}
-			found, err := keyfile.Check(kind, path)
+			found, err := check(kind, path)
 			if err != nil {
 				return err
 			}

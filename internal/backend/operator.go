@@ -54,7 +54,7 @@ func OpenStore(ctx context.Context, o OperatorOptions, warn func(message, remedy
 	if _, err := os.Stat(o.DataDir); o.Existing && errors.Is(err, fs.ErrNotExist) {
 		return nil, option.Bad("data-dir", "there is no folder %s: name the folder that the server has", o.DataDir)
 	}
-	if err := o.CheckFiles(o.Files(), warn); err != nil {
+	if err := o.checkFilesOfServer(warn); err != nil {
 		return nil, err
 	}
 	purpose := toDecide

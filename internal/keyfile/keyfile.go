@@ -52,7 +52,9 @@ func (f *Finding) Hint() string { return f.Remedy }
 // Check checks a file's owner and mode. It warns of a file that others may read, or that
 // its group may write. It refuses a file that anybody may write, or that belongs to another
 // user than root or the process's own. A missing file is neither.
-func Check(kind Kind, path string) (warning *Finding, err error) {
+func Check(kind Kind, path string) (warning *Finding, err error) { return self().check(kind, path) }
+
+func (p process) check(kind Kind, path string) (warning *Finding, err error) {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -63,7 +65,7 @@ func Check(kind Kind, path string) (warning *Finding, err error) {
 	if kind == Inner && isReadOnly(path) {
 		return nil, nil
 	}
-	return judge(kind, path, info)
+	return p.judgeInfo(kind, path, info)
 }
 
 // Loose checks only the mode of a secret, not its owner: for a client, which may be
@@ -93,7 +95,7 @@ func Read(kind Kind, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := judge(kind, path, info); err != nil {
+	if _, err := self().judgeInfo(kind, path, info); err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
@@ -125,13 +127,13 @@ func ReadLine(path string) (string, error) {
 	return line, nil
 }
 
-// judge checks a regular file or a folder; a pipe or a device keeps nothing.
-func judge(kind Kind, path string, info fs.FileInfo) (warning *Finding, err error) {
+// judgeInfo checks a regular file or a folder; a pipe or a device keeps nothing.
+func (p process) judgeInfo(kind Kind, path string, info fs.FileInfo) (warning *Finding, err error) {
 	owner, group, ok := ownership(info)
 	if !ok || !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, nil
 	}
-	warning, refusal := self().judge(kind, path, file{info.Mode(), owner, group})
+	warning, refusal := p.judge(kind, path, file{info.Mode(), owner, group})
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +29,36 @@ func TestFilesOfRootAreGivenToTheServer(t *testing.T) {
 		}
 		if owner, _, ok := ownership(info); !ok || owner != want {
 			t.Errorf("%s is of user %d, want %d", path, owner, want)
+		}
+	}
+}
+
+// TestRootSeesWhatTheServerSees: a command that root runs on the data directory of a server takes the files of the
+// server's user and those of root, and no others.
+func TestRootSeesWhatTheServerSees(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to other users")
+	}
+	dir := t.TempDir()
+	own, roots, foreign := filepath.Join(dir, "own"), filepath.Join(dir, "roots"), filepath.Join(dir, "foreign")
+	for _, path := range []string{own, roots, foreign} {
+		write(t, path, "content")
+	}
+	if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, 4711, 4712), os.Chown(own, 4711, 4712),
+		os.Chown(foreign, 4713, 4712)); err != nil {
+		t.Fatal(err)
+	}
+	for path, refuses := range map[string]string{
+		dir: "", own: "", roots: "",
+		foreign: "it belongs to user 4713, who is neither root nor the user of this program (4711)",
+	} {
+		kind := Secret
+		if path == dir {
+			kind = Folder
+		}
+		warning, err := CheckOf(dir, kind, path)
+		if warning != nil || (err == nil) != (refuses == "") || err != nil && !strings.Contains(err.Error(), refuses) {
+			t.Errorf("%s: %v, %v", path, warning, err)
 		}
 	}
 }
