@@ -52,9 +52,9 @@ func (d *Damage) Error() string {
 		return "the bucket " + d.Bucket + " was damaged" + reason + kept + ". Another bucket takes its place; remove that " +
 			"folder, once nothing in it is needed, to end this warning"
 	}
-	return "the bucket " + d.Bucket + " is damaged" + reason + kept + ". What needs it is answered 503. Stop the server and " +
-		"restore the data directory from a backup, or run `glowplug store accept-loss`, which puts into service what can " +
-		"still be read of the bucket"
+	return "the bucket " + d.Bucket + " is damaged" + reason + kept + ". What needs it is answered 503. " +
+		"Stop the server and restore the data directory from a backup (`glowplug restore FILE --replace`), or run " +
+		"`glowplug store accept-loss`, which puts into service what can still be read of the bucket"
 }
 
 // Lasts reports whether the damage is still one: the bucket is missing until the server starts
