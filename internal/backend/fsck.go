@@ -145,6 +145,7 @@ func (b *Backend) inspect(ctx context.Context, c *Checked) error {
 			}
 		})
 		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound) && kind.Transient: // the server makes it, as after a restore
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			c.problem(kind.Resource, "the bucket is missing")
 		case err != nil:

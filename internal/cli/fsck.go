@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-
-	"glowplug/internal/domain/wording"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/backend"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/wording"
 )
 
 // exitProblems is the exit code of a check that has found something.
@@ -31,6 +32,8 @@ object can be read, with its checksum and its encryption, whether an object is l
 knows of, and whether the history of boots can be read. Nothing is changed.
 
 Damaged and lost objects come back from a backup: glowplug restore FILE --only RESOURCE/NAMESPACE/NAME.
+A bucket that is missing or damaged as a whole takes no objects: glowplug restore FILE --replace
+restores the whole store. Both are for a server that is stopped.
 The exit code is 3 if there is a problem.`,
 		Example: `  glowplug fsck
   glowplug fsck --stopped --data-dir /var/lib/glowplug`,
@@ -105,6 +108,11 @@ func printChecked(cmd *cobra.Command, c *backend.Checked) error {
 		return err
 	}
 	_, err := fmt.Fprintln(out, wording.Count(problems, "problem", "problems"))
-	fmt.Fprintln(cmd.ErrOrStderr(), "hint: `glowplug restore FILE --only OBJECT` puts objects back from a backup")
+	remedy := "stop the server; `glowplug restore FILE --only OBJECT` then puts objects back from a backup"
+	if slices.ContainsFunc(c.Problems, func(p backend.Problem) bool { return !strings.Contains(p.Object, "/") }) {
+		remedy = "this takes more than single objects: stop the server and put the whole store back from a backup " +
+			"(`glowplug restore FILE --replace`), or see with `glowplug store accept-loss --dry-run` what is left of it"
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "hint: "+remedy)
 	return err
 }
