@@ -141,10 +141,13 @@ func (r *restore) save(ctx context.Context) error {
 		return err
 	}
 	defer opened.Close()
-	r.result.Saved, err = r.o.Save(ctx, func(w io.Writer) error {
+	path, err := r.o.Save(ctx, func(w io.Writer) error {
 		_, err := opened.Backup(ctx, w)
 		return err
 	})
+	if err == nil {
+		r.result.Saved = path
+	}
 	return err
 }
 
@@ -201,7 +204,10 @@ func (r *restore) check(ctx context.Context) error {
 	case err == nil && !r.o.Replace:
 		return r.refused(Present(survey))
 	}
-	if err := r.save(ctx); err != nil {
+	switch err := r.save(ctx); {
+	case errors.As(err, new(*ledger.LockedError)):
+		return err
+	case err != nil:
 		r.result.Kept = "former-" + time.Now().UTC().Format("20060102T150405Z")
 		r.o.Warn(fmt.Sprintf("there is no backup of the present store: %v", err),
 			"its files are kept in "+filepath.Join(r.o.DataDir, r.result.Kept)+"; remove them once nothing in them is needed")
