@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"glowplug/internal/domain/kinds"
@@ -18,11 +19,17 @@ type RestoredObject struct {
 }
 
 // RestoreOnly puts single objects of a backup into a store that has others. only are each RESOURCE, RESOURCE/NAME or
-// RESOURCE/NAMESPACE/NAME. An object that is there stays, unless o.Replace is set.
+// RESOURCE/NAMESPACE/NAME, with any name of the resource that kubectl takes. An object that is there stays, unless o.Replace is set.
 func RestoreOnly(ctx context.Context, o RestoreOptions, only []string, dryRun bool) (done []RestoredObject, err error) {
-	for _, name := range only {
-		if resource, _, _ := strings.Cut(name, "/"); kinds.Of(resource) == nil {
-			return nil, option.Bad("only", "%q: there is no resource %q", name, resource)
+	only = slices.Clone(only)
+	for i, name := range only {
+		resource, object, isOne := strings.Cut(name, "/")
+		kind := kinds.Named(resource)
+		if kind == nil {
+			return nil, option.Bad("only", "%q: there is no resource %q, as ignitionconfigs is one", name, resource)
+		}
+		if only[i] = kind.Resource; isOne {
+			only[i] += "/" + object
 		}
 	}
 	if _, err := o.Source.Verify(); err != nil {
@@ -53,7 +60,7 @@ func RestoreOnly(ctx context.Context, o RestoreOptions, only []string, dryRun bo
 	}
 	for _, name := range only {
 		if !found[name] {
-			return done, option.Bad("only", "the backup has no %s", name)
+			return done, option.Bad("only", "the backup has no %s (an object of a namespace is RESOURCE/NAMESPACE/NAME)", name)
 		}
 	}
 	return done, nil

@@ -46,6 +46,8 @@ func TestRootRestoresTheStoreOfAnotherUser(t *testing.T) {
 		{[]string{"restore", file, "--dry-run"}, "nothing was changed"},
 		{[]string{"restore", file}, "--replace writes a backup of them"},
 		{[]string{"restore", file, "--only", "ignitionconfigs"}, "is there, and stays as it is"},
+		{[]string{"restore", file, "--only", "ign/default/c", "--replace"}, "ignitionconfigs/default/c: replaced"},
+		{[]string{"restore", file, "--only", "ignitionconfig/c"}, "the backup has no ignitionconfigs/c (an object of a namespace is"},
 		{[]string{"restore", file, "--replace"}, "the former store is saved"},
 		{[]string{"store", "adopt", "--dry-run"}, "BAREMETALHOSTS"},
 	} {

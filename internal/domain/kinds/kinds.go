@@ -179,6 +179,17 @@ func All() []*Kind { return all }
 // Of returns the kind of a resource; nil: there is none.
 func Of(resource string) *Kind { return byResource[resource] }
 
+// Named returns the kind that kubectl calls so: by its resource, its singular or its short name; nil: there is none.
+func Named(name string) *Kind {
+	i := slices.IndexFunc(all, func(k *Kind) bool {
+		return name != "" && (name == k.Resource || name == k.Singular || name == k.ShortName)
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
 // InManifests returns the kind with a name, if manifests may contain it; nil: there is none.
 func InManifests(name string) *Kind {
 	if i := Position(name); i >= 0 && all[i].InManifests {
