@@ -26,7 +26,8 @@ func newStatusCommand() *cobra.Command {
 hosts, images and configs are in which state, and what needs attention: servers that are
 missing or not ready, hosts whose boot failed or takes no further step or whose
 conditions are not met, and configs and images in phase Error. With -n, hosts, images and
-configs are those of one namespace. What the user may not read is left out, and named.
+configs are those of one namespace. What the user may not read is left out, and named, as
+is what the store does not have now.
 
 With a host, show its state: what it would boot and receive now, what it
 received last and when, and what needs attention: conditions that are not met, a config

@@ -21,10 +21,12 @@ const maxPage = 500
 var errNoMembers = errors.New("the server is older than this program and keeps no list of servers")
 
 // Overview returns what is known of all servers, and of the hosts, images and configs of a namespace; "": of all
-// namespaces. What the user may not read is left out, and named. An error says that the server cannot be asked.
+// namespaces. What the user may not read, or the store does not have now, is left out, and named. An error says that
+// the server cannot be asked, or has nothing to tell.
 func Overview(ctx context.Context, ask Ask, namespace string, now time.Time) (*wording.Overview, error) {
 	o := &wording.Overview{}
-	for _, read := range []func() error{
+	away := 0
+	reads := []func() error{
 		func() error {
 			return pages(ctx, ask, o, kinds.Members, "", func(l *v1.MemberList) string {
 				o.AddMembers(l.Items, now)
@@ -49,8 +51,13 @@ func Overview(ctx context.Context, ask Ask, namespace string, now time.Time) (*w
 				return l.Continue
 			})
 		},
-	} {
-		if err := read(); err != nil {
+	}
+	for _, read := range reads {
+		err := read()
+		if client.Code(err) == http.StatusServiceUnavailable {
+			away++
+		}
+		if err != nil && (client.Code(err) != http.StatusServiceUnavailable || away == len(reads)) {
 			return nil, err
 		}
 	}
@@ -74,6 +81,9 @@ func pages[L any](
 		case code == http.StatusForbidden:
 			o.Withhold(resource, err)
 			return nil
+		case code == http.StatusServiceUnavailable:
+			o.Withhold(resource, err)
+			return err
 		case err != nil:
 			return err
 		}

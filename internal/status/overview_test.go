@@ -57,8 +57,19 @@ func TestOverviewReadsWhatTheUserMayRead(t *testing.T) {
 	if o, err := Overview(t.Context(), old, "", noon); err != nil || !strings.Contains(o.Withheld[0], "older") {
 		t.Errorf("%+v, %v", o, err)
 	}
-	away := func(context.Context, client.Request, any) error { return errors.New("away") }
-	if _, err := Overview(t.Context(), away, "", noon); err == nil {
-		t.Error("a server that does not answer is no error")
+	damaged := func(_ context.Context, r client.Request, _ any) error {
+		if r.Resource == kinds.IgnitionConfigs {
+			return refused(http.StatusServiceUnavailable, "the bucket IGNITIONCONFIGS is damaged")
+		}
+		return nil
+	}
+	if o, err := Overview(t.Context(), damaged, "", noon); err != nil || o.Hosts == nil || o.Configs != nil ||
+		!strings.Contains(o.Text(noon), "Not read:\n- ignitionconfigs: ") {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, away := range []error{errors.New("away"), refused(http.StatusServiceUnavailable, "NATS is away")} {
+		if _, err := Overview(t.Context(), func(context.Context, client.Request, any) error { return away }, "", noon); err == nil {
+			t.Errorf("a server that answers nothing is no error: %v", away)
+		}
 	}
 }
