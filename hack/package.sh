@@ -24,7 +24,7 @@ cp "$program" "$stage/glowplug"
 cp -r "$extras/man1" "$extras/completions" "$stage/"
 cp -r deploy/packages/{glowplug.yaml,glowplug.env,glowplug.service,sysusers.conf,scripts} "$stage/"
 mkdir "$stage/doc"
-cp -r README.md CHANGELOG.md docs examples "$stage/doc/"
+cp -r README.md CHANGELOG.md docs examples deploy "$stage/doc/"
 # Debian's tools read the changelog of a package in Debian's form.
 gzip -n -9 >"$stage/changelog.gz" <<END
 glowplug ($PACKAGE_VERSION) unstable; urgency=medium

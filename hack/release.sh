@@ -41,7 +41,7 @@ programs=()
 for arch in amd64 arm64; do
   name=glowplug-$version-linux-$arch
   mkdir "dist/$name"
-  git archive HEAD README.md CHANGELOG.md docs examples deploy/systemd | tar -x -C "dist/$name"
+  git archive HEAD README.md CHANGELOG.md docs examples deploy | tar -x -C "dist/$name"
   # -buildvcs=false: Go stamps clones and not worktrees; the linker sets both anyway.
   GOARCH=$arch go build -trimpath -buildvcs=false -o "dist/$name/glowplug" -ldflags "-s -w \
     -X glowplug/internal/version.Version=$version -X glowplug/internal/version.commit=$commit" ./cmd/glowplug

@@ -158,7 +158,8 @@ rpm --root "$work/fedora" --dbpath /var/lib/rpm --nodeps --noscripts -i "$rpm" >
 cmp glowplug "$work/fedora/usr/bin/glowplug" || fail "the program is another one"
 [ "$(stat -c %a "$work/fedora/etc/glowplug/glowplug.env")" = 600 ] || fail "glowplug.env may be read"
 for file in usr/lib/systemd/system/glowplug.service usr/lib/sysusers.d/glowplug.conf usr/share/man/man1/glowplug.1.gz \
-  usr/share/zsh/site-functions/_glowplug usr/share/doc/glowplug/docs/README.md; do
+  usr/share/zsh/site-functions/_glowplug usr/share/doc/glowplug/docs/README.md \
+  usr/share/doc/glowplug/deploy/monitoring/alerts.yaml; do
   [ -s "$work/fedora/$file" ] || fail "the rpm lacks $file"
 done
 
