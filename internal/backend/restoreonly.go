@@ -19,7 +19,8 @@ type RestoredObject struct {
 }
 
 // RestoreOnly puts single objects of a backup into a store that has others. only are each RESOURCE, RESOURCE/NAME or
-// RESOURCE/NAMESPACE/NAME, with any name of the resource that kubectl takes. An object that is there stays, unless o.Replace is set.
+// RESOURCE/NAMESPACE/NAME, with any name of the resource that kubectl takes. An object that is there stays, unless
+// o.Replace is set.
 func RestoreOnly(ctx context.Context, o RestoreOptions, only []string, dryRun bool) (done []RestoredObject, err error) {
 	only = slices.Clone(only)
 	for i, name := range only {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -195,7 +196,17 @@ func hintOf(err error, cmd *cobra.Command) string {
 		}
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())
 	}
+	var at *fs.PathError
+	if errors.As(err, &at) && errors.Is(err, fs.ErrPermission) {
+		return permissionHint(at.Path)
+	}
 	return ""
+}
+
+// permissionHint is the remedy for a file that the user of this program may not use.
+func permissionHint(path string) string {
+	return fmt.Sprintf("this program runs as user %d: check the owners and modes of %s and the folders above it",
+		os.Geteuid(), path)
 }
 
 // fileError adds a remedy to an error of opening a file.
@@ -208,7 +219,7 @@ func fileError(err error) error {
 		}
 		return withHint(fmt.Errorf("there is no file or folder %s", at.Path), "check the path")
 	case errors.As(err, &at) && errors.Is(err, fs.ErrPermission):
-		return withHint(fmt.Errorf("%s may not be read", at.Path), "check the file's owner and mode")
+		return withHint(fmt.Errorf("%s may not be read", at.Path), permissionHint(at.Path))
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -135,7 +136,8 @@ func restoreError(err error, o *backend.RestoreOptions) error {
 	if errors.Is(err, backup.ErrSealed) {
 		return usageError{err}
 	}
-	if err != nil && o.NATSURL != "" && !errors.As(err, new(interface{ Hint() string })) {
+	isOfFile := errors.As(err, new(*fs.PathError))
+	if err != nil && o.NATSURL != "" && !isOfFile && !errors.As(err, new(interface{ Hint() string })) {
 		return withHint(err, "is NATS running with JetStream, reachable from here, and are the credentials right?")
 	}
 	return stopFirst(fileError(err))
