@@ -47,7 +47,7 @@ func (o *clientOptions) kubeconfigFiles() *clientcmd.ClientConfigLoadingRules {
 func (o *clientOptions) loadKubeconfig() (clientcmd.ClientConfig, error) {
 	rules := o.kubeconfigFiles()
 	const remedy = "name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081)," +
-		" or its --kubeconfig DATA-DIR/admin.kubeconfig"
+		" or its --kubeconfig DATA-DIR/admin.kubeconfig (that of a package: /var/lib/glowplug/admin.kubeconfig)"
 	raw, err := rules.Load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
