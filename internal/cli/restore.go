@@ -99,6 +99,10 @@ func restoreAll(cmd *cobra.Command, o *backend.RestoreOptions) error {
 	}
 	_, err = fmt.Fprintf(out, "restored: %d objects of %s; start the server\n", done.Manifest.Objects(),
 		done.Manifest.Created.Format("2006-01-02 15:04:05Z"))
+	if o.NATSURL != "" && done.Saved != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "hint: other servers of this NATS refuse the restored store: stop each, run "+
+			"`glowplug store adopt` with its --data-dir and --nats-url, and start it")
+	}
 	return err
 }
 

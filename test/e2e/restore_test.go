@@ -99,6 +99,10 @@ func TestRestoredStoreIsTheSame(t *testing.T) {
 			CombinedOutput(); err == nil || !strings.Contains(string(out), "--replace writes a backup of them") {
 			t.Errorf("%s: a store with objects: %v %s", step.name, err, out)
 		}
+		out := command(t, append([]string{"restore", file, "--data-dir", target.dir, "--replace"}, step.args...)...)
+		if strings.Contains(out, "`glowplug store adopt`") != (step.args != nil) {
+			t.Errorf("%s: only other servers of a NATS have to adopt what was restored: %s", step.name, out)
+		}
 	}
 }
 
