@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"time"
 
-	v1 "glowplug/api/v1"
-
 	"github.com/nats-io/nats-server/v2/server"
+
+	v1 "glowplug/api/v1"
 )
 
 // failoverPatience bounds each wait.

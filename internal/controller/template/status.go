@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"glowplug/internal/domain/wording"
-
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +20,7 @@ import (
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/domain/wording"
 	"glowplug/internal/store/natsd"
 )
 
