@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -123,6 +125,9 @@ func restoreDry(cmd *cobra.Command, o *backend.RestoreOptions) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "the backup of %s is whole; nothing was changed\n", m.Created.Format("2006-01-02 15:04:05Z"))
+	if slices.Max(append(slices.Collect(maps.Values(present)), 0)) > 0 && !o.Replace {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: the store has objects: a restore of all needs --replace, which backs them up first")
+	}
 	return err
 }
 

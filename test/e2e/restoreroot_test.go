@@ -43,7 +43,7 @@ func TestRootRestoresTheStoreOfAnotherUser(t *testing.T) {
 		says string
 	}{
 		{[]string{"fsck", "--stopped"}, "no problem was found"},
-		{[]string{"restore", file, "--dry-run"}, "nothing was changed"},
+		{[]string{"restore", file, "--dry-run"}, "nothing was changed\nnote: the store has objects: a restore of all needs --replace"},
 		{[]string{"restore", file}, "--replace writes a backup of them"},
 		{[]string{"restore", file, "--only", "ignitionconfigs"}, "is there, and stays as it is"},
 		{[]string{"restore", file, "--only", "ign/default/c", "--replace"}, "ignitionconfigs/default/c: replaced"},
