@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/store/backup"
 )
@@ -20,8 +21,24 @@ const backupTrailer = "Glowplug-Backup-Error"
 
 func isBackup(r *http.Request) bool { return r.URL.Path == backupPath }
 
+// takeBackup is the verb of the right to a backup. It is none of those to read, which a role may give for all
+// resources: with the key of the CA, a reader of all would be the administrator.
+const takeBackup = "take"
+
+// backupInfo has a GET of a backup need the verb takeBackup.
+type backupInfo struct{ request.RequestInfoResolver }
+
+// NewRequestInfo implements request.RequestInfoResolver.
+func (b backupInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error) {
+	info, err := b.RequestInfoResolver.NewRequestInfo(r)
+	if err == nil && isBackup(r) && r.Method == http.MethodGet {
+		info.Verb = takeBackup
+	}
+	return info, err
+}
+
 // backups answers with what a function writes. A backup has all Secrets and the key of the CA: the authorization before
-// this gives it to those alone who may get the path, which no built-in role but cluster-admin has.
+// this gives it to those alone who have the verb takeBackup, which no built-in role but cluster-admin has.
 func backups(write func(context.Context, io.Writer) (backup.Manifest, error)) http.Handler {
 	if write == nil {
 		return nil

@@ -63,7 +63,7 @@ type kubeEndpoints struct {
 	v3        *common.OpenAPIV3Config
 	kinds     runtime.EquivalentResourceRegistry
 	// info reads the parts of a path, isLong tells which requests may last, and short counts the others.
-	info   *request.RequestInfoFactory
+	info   request.RequestInfoResolver
 	isLong request.LongRunningRequestCheck
 	short  *waitgroup.SafeWaitGroup
 	// described serves the documents of OpenAPI and the list of all paths from its first call on. They take longer than
@@ -82,9 +82,9 @@ func newKubeEndpoints(authorizer authorizer.UnconditionalAuthorizer) *kubeEndpoi
 		groups: discovery.NewRootAPIsHandler(discovery.DefaultAddresses{DefaultAddress: publicAddress}, jsonAndYAML),
 		all:    aggregated.NewResourceManager("apis"), core: aggregated.NewResourceManager("api"),
 		kinds: runtime.NewEquivalentResourceRegistry(),
-		info: &request.RequestInfoFactory{
+		info: backupInfo{&request.RequestInfoFactory{
 			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
-		},
+		}},
 		isLong: func(r *http.Request, info *request.RequestInfo) bool {
 			return isBackup(r) || isFsck(r) || lasts(r, info)
 		},
