@@ -159,25 +159,29 @@ func (r *restore) embedded(ctx context.Context) error {
 			return err
 		}
 	}
-	building, err := ledger.Building(o.DataDir)
+	building, err := ledger.Build(o.DataDir)
 	if err != nil {
 		return err
 	}
-	options := o.Options
-	options.DataDir, options.PKIDir = building, cmp.Or(o.PKIDir, credentials.Folder(o.DataDir))
+	if err = r.build(ctx, building.Dir); err == nil {
+		err = building.Replace(r.result.Kept)
+	}
+	return errors.Join(err, building.Close())
+}
+
+// build fills a store in a folder that becomes the data directory.
+func (r *restore) build(ctx context.Context, dir string) error {
+	options := r.o.Options
+	options.DataDir, options.PKIDir = dir, cmp.Or(r.o.PKIDir, credentials.Folder(r.o.DataDir))
 	b := newBackend(&options, Deps{Logger: slog.New(slog.DiscardHandler)})
 	defer b.Close()
-	if err = r.openKeys(b); err == nil {
-		err = b.open(ctx, toRestore)
+	if err := r.openKeys(b); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.fill(ctx, b, func(name string, content []byte) error { return r.takeFile(name, content, building) })
+	if err := b.open(ctx, toRestore); err != nil {
+		return err
 	}
-	b.Close()
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(building))
-	}
-	return ledger.Replace(o.DataDir, r.result.Kept)
+	return r.fill(ctx, b, func(name string, content []byte) error { return r.takeFile(name, content, dir) })
 }
 
 // openKeys reads the key of a store that is encrypted, or makes it.

@@ -79,8 +79,12 @@ const keyDir = "ledger"
 
 // Holds reports whether a folder is the data directory of a store.
 func Holds(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, recordFile))
-	return err == nil
+	for _, record := range []string{recordFile, filepath.Join(builtDir, recordFile)} { // of a Replace that was broken off
+		if _, err := os.Stat(filepath.Join(dir, record)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Ledger) path() string { return filepath.Join(l.dir, recordFile) }

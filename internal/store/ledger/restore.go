@@ -28,25 +28,46 @@ const (
 // storeParts are what makes a store in a data directory, in the order in which they are replaced.
 var storeParts = []string{"nats", keyDir, recordFile}
 
-// Building returns the folder in which a store is built that takes the place of that in a data directory. What an
-// earlier attempt has left there is removed.
-func Building(dir string) (string, error) {
-	path := filepath.Join(dir, buildingDir)
-	if err := os.RemoveAll(path); err != nil {
-		return "", err
-	}
-	return path, os.MkdirAll(path, 0o700)
+// Building is a store that takes the place of that in a data directory. Until Close nobody else has the directory: two
+// that build there at once would put a mixture in its place.
+type Building struct {
+	// Dir is the folder in which it is built.
+	Dir    string
+	parent string
+	lock   *lock
 }
 
-// Replace puts the store that was built, with the files beside it, in the place of that in a data directory, durably.
-// The former store is moved into a folder of the directory, or removed where keep is "".
-func Replace(dir, keep string) error {
+// Build begins to build a store. What an earlier attempt has left there is removed. The error of a directory that
+// somebody else holds is a *LockedError.
+func Build(dir string) (*Building, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
 	lock, err := lockDir(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer lock.unlock()
-	building := filepath.Join(dir, buildingDir)
+	b := &Building{Dir: filepath.Join(dir, buildingDir), parent: dir, lock: lock}
+	if err = os.RemoveAll(b.Dir); err == nil {
+		err = os.Mkdir(b.Dir, 0o700)
+	}
+	if err != nil {
+		lock.unlock()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Close removes what was built and is not in its place, and lets others have the directory.
+func (b *Building) Close() error {
+	defer b.lock.unlock()
+	return os.RemoveAll(b.Dir)
+}
+
+// Replace puts the store that was built, with the files beside it, in the place of that in the data directory, durably.
+// The former store is moved into a folder of the directory, or removed where keep is "".
+func (b *Building) Replace(keep string) error {
+	dir, building := b.parent, b.Dir
 	if keep != "" {
 		if err := os.WriteFile(filepath.Join(building, replacedFile), []byte(keep), 0o600); err != nil {
 			return err

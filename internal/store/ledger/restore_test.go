@@ -57,11 +57,12 @@ func TestReplaceGoesOnWhereItWasBrokenOff(t *testing.T) {
 	}
 	dir := t.TempDir()
 	layFiles(t, dir, storeFiles("former"))
-	building, err := Building(dir)
+	building, err := Build(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	layFiles(t, building, storeFiles("built"))
+	layFiles(t, building.Dir, storeFiles("built"))
+	building.lock.unlock() // as when the process is killed
 	opened(dir)
 	isStore(t, dir, "former")
 
@@ -88,6 +89,9 @@ func TestReplaceGoesOnWhereItWasBrokenOff(t *testing.T) {
 						}
 					}
 				}
+				if !Holds(dir) {
+					t.Errorf("after %d parts there is no store", moved)
+				}
 				opened(dir)
 				isStore(t, dir, "built")
 			}
@@ -101,14 +105,14 @@ func TestReplaceKeepsOrRemovesTheFormerStore(t *testing.T) {
 	for _, keep := range []string{"", "former-1"} {
 		dir := t.TempDir()
 		layFiles(t, dir, storeFiles("former"))
-		building, err := Building(dir)
+		building, err := Build(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		files := storeFiles("built")
 		delete(files, "ledger/A.keys")
-		layFiles(t, building, files)
-		if err := Replace(dir, keep); err != nil {
+		layFiles(t, building.Dir, files)
+		if err := errors.Join(building.Replace(keep), building.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "ledger", "A.keys")); err == nil {
@@ -121,13 +125,33 @@ func TestReplaceKeepsOrRemovesTheFormerStore(t *testing.T) {
 	}
 }
 
-// TestReplaceNeedsTheDirectoryForItself: the store of a running server is not replaced.
-func TestReplaceNeedsTheDirectoryForItself(t *testing.T) {
+// TestBuildNeedsTheDirectoryForItself: the store of a running server is not replaced, none is started meanwhile, and
+// two restores do not build in one folder.
+func TestBuildNeedsTheDirectoryForItself(t *testing.T) {
+	locked := func(name string, err error) {
+		t.Helper()
+		if !errors.As(err, new(*LockedError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	dir := t.TempDir()
 	open(t, dir)
-	if err := Replace(dir, ""); !errors.As(err, new(*LockedError)) {
-		t.Error(err)
+	_, err := Build(dir)
+	locked("a running server", err)
+	dir = filepath.Join(t.TempDir(), "new", "data")
+	building, err := Build(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
+	layFiles(t, building.Dir, storeFiles("built"))
+	_, err = Build(dir)
+	locked("another restore", err)
+	_, err = Open(dir, Options{Data: filepath.Join(dir, "nats")})
+	locked("a start", err)
+	if err := errors.Join(building.Replace(""), building.Close()); err != nil {
+		t.Fatal(err)
+	}
+	isStore(t, dir, "built")
 }
 
 // TestUnfinishedRestoreIsNoStore: no server follows an external store while a backup is restored into it, or after that
