@@ -170,6 +170,58 @@ func TestSavedBackupIsWhole(t *testing.T) {
 	}
 }
 
+// TestTwoBackupsIntoOneFile: each writes a file of its own, so the one that ends last is there and whole; what a killed
+// process has left is removed, and a link that somebody has put there is not followed.
+func TestTwoBackupsIntoOneFile(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	name := func(m Manifest) string { return "b.tar.gz" }
+	for _, left := range []string{".b.tar.gz.partial", ".b.tar.gz.123.partial"} {
+		if err := os.WriteFile(filepath.Join(dir, left), []byte("half"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(other, nil, 0o666), os.Symlink(other, filepath.Join(dir, ".b.tar.gz.7.partial"))); err != nil {
+		t.Fatal(err)
+	}
+	save := func(c contents, meanwhile func()) {
+		t.Helper()
+		if _, err := Save(dir, name, nil, func(w io.Writer) error { meanwhile(); return c.write(w) }); err != nil {
+			t.Error(err)
+		}
+		f, err := os.Open(filepath.Join(dir, "b.tar.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := Read(f, Visitor{}); err != nil {
+			t.Error(err)
+		}
+	}
+	save(sample(400), func() { save(sample(2), func() {}) })
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 { // with the link
+		t.Errorf("%v %v", files, err)
+	}
+	if content, err := os.ReadFile(other); err != nil || len(content) > 0 {
+		t.Errorf("a link was followed: %d bytes, %v", len(content), err)
+	}
+}
+
+// TestNoBackupReplacesADevice: nor a folder.
+func TestNoBackupReplacesADevice(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o700),
+		os.Symlink(os.DevNull, filepath.Join(dir, "null"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"folder", "null"} {
+		_, err := Save(dir, func(Manifest) string { return at }, nil, sample(2).write)
+		if files, _ := os.ReadDir(dir); err == nil || len(files) != 2 {
+			t.Errorf("%s: %v, %v", at, err, files)
+		}
+	}
+}
+
 // TestSealedBackup: it is read with its key, and neither without one nor with another.
 func TestSealedBackup(t *testing.T) {
 	key, other := newKey(t), newKey(t)

@@ -12,9 +12,6 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
-// partialSuffix ends the name of a file that is being written.
-const partialSuffix = ".partial"
-
 // Copy passes what write writes on to w, encrypted for recipients, and verifies it meanwhile. It returns what the
 // backup has; w has a whole backup if there is no error.
 func Copy(w io.Writer, recipients []age.Recipient, write func(io.Writer) error) (Manifest, error) {
@@ -49,22 +46,31 @@ func Copy(w io.Writer, recipients []age.Recipient, write func(io.Writer) error) 
 // returns the name of the file; one of that name is replaced.
 func Save(dir string, name func(Manifest) string, recipients []age.Recipient, write func(io.Writer) error) (
 	Manifest, error) {
-	partial := filepath.Join(dir, "."+name(Manifest{})+partialSuffix)
-	f, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if at := filepath.Join(dir, name(Manifest{})); isOther(at) {
+		return Manifest{}, fmt.Errorf("%s is no file that a backup could replace: name another one", at)
+	}
+	p, err := newPartial(dir, name(Manifest{}))
 	if err != nil {
 		return Manifest{}, err
 	}
-	m, err := Copy(f, recipients, write)
+	defer p.close()
+	m, err := Copy(p.file, recipients, write)
 	if err == nil {
-		err = f.Sync()
+		err = p.file.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return Manifest{}, errors.Join(err, os.Remove(partial))
+	if err = errors.Join(err, p.file.Close()); err != nil {
+		return Manifest{}, err
 	}
-	if err := os.Rename(partial, filepath.Join(dir, name(m))); err != nil {
+	if err := os.Rename(p.file.Name(), filepath.Join(dir, name(m))); err != nil {
 		return Manifest{}, err
 	}
 	return m, ledger.SyncDir(dir)
+}
+
+// isOther reports whether something is there that is no file, such as /dev/null.
+func isOther(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 // Name is the name of the file of a backup that is one of many.
