@@ -53,6 +53,7 @@ func (s Source) Read(visit backup.Visitor) (backup.Manifest, error) {
 
 // Verify reads all of the backup, and checks that each of its objects can be stored.
 func (s Source) Verify() (backup.Manifest, error) {
+	seen := map[string]bool{}
 	return s.Read(backup.Visitor{
 		Manifest: func(m backup.Manifest) error {
 			for _, saved := range m.Kinds {
@@ -64,6 +65,14 @@ func (s Source) Verify() (backup.Manifest, error) {
 			return nil
 		},
 		Record: func(resource string, r kvstore.Record) error {
+			object := resource + "/" + r.Key
+			if seen[object] {
+				return errors.New("the backup has it twice")
+			}
+			seen[object] = true
+			if err := kvstore.CheckKey(r.Key); err != nil {
+				return err
+			}
 			return objects.CheckPortable(kinds.Of(resource), r.Key, r.Value)
 		},
 	})

@@ -29,6 +29,10 @@ const (
 	chunkBytes = 4 << 20
 	// maxLine bounds a line, and maxEntry an entry, in bytes: more is damage, or an attack.
 	maxLine, maxEntry = 64 << 20, 128 << 20
+	// maxSums bounds the sums, which are kept in memory, in bytes: those of more than 100,000 entries.
+	maxSums = 16 << 20
+	// maxRevision bounds the resourceVersion of a kind, which goes on from there.
+	maxRevision = 1 << 62
 )
 
 // Manifest says what a backup is of.

@@ -65,6 +65,9 @@ func Read(r io.Reader, visit Visitor) (Manifest, error) {
 			return in.manifest, readEnd(compressed, buffered)
 		}
 		fmt.Fprintf(&in.sums, "%x  %s\n", sha256.Sum256(content), header.Name)
+		if in.sums.Len() > maxSums {
+			return Manifest{}, damaged("it has too many entries")
+		}
 		if err := in.entry(header.Name, content); err != nil {
 			return Manifest{}, err
 		}
@@ -92,6 +95,8 @@ func (in *reader) entry(name string, content []byte) error {
 	switch {
 	case in.manifest.Version == 0 && name != manifestName:
 		return damaged("its first entry is not %s", manifestName)
+	case name == manifestName && in.manifest.Version != 0:
+		return damaged("it has %s twice", manifestName)
 	case name == manifestName:
 		return in.readManifest(content)
 	case isObjects:
@@ -108,7 +113,14 @@ func (in *reader) readManifest(content []byte) error {
 	}
 	if v := in.manifest.Version; v != version {
 		return fmt.Errorf("the backup has version %d of the format, and this glowplug (which reads version %d) cannot read "+
-			"it: use glowplug %s or later", v, version, in.manifest.Program)
+			"it: use glowplug %q or later", v, version, in.manifest.Program)
+	}
+	named := map[string]bool{}
+	for _, kind := range in.manifest.Kinds {
+		if named[kind.Resource] || kind.Revision > maxRevision {
+			return damaged("%s names %.100q twice, or with the revision %d", manifestName, kind.Resource, kind.Revision)
+		}
+		named[kind.Resource] = true
 	}
 	if in.visit.Manifest != nil {
 		return in.visit.Manifest(in.manifest)

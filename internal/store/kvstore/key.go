@@ -61,12 +61,15 @@ func (b *bucket) storageKey(key string) string { return b.prefix + key }
 
 // subject returns the NATS subject of a bucket key.
 func (b *bucket) subject(key string) (string, error) {
-	encoded := encodeKey(key)
-	if len(encoded) > maxSubjectKey {
-		return "", apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", len(encoded),
-			maxSubjectKey))
+	return b.subjectPrefix + encodeKey(key), CheckKey(key)
+}
+
+// CheckKey returns why nothing can be stored under a bucket key.
+func CheckKey(key string) error {
+	if n := len(encodeKey(key)); n > maxSubjectKey {
+		return apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", n, maxSubjectKey))
 	}
-	return b.subjectPrefix + encoded, nil
+	return nil
 }
 
 func encodeKey(key string) string {
