@@ -55,7 +55,7 @@ func New(opts Options) *Backups {
 	b := &Backups{opts: opts, failed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "glowplug_backup_failures_total", Help: "Backups into --backup-dir that failed.",
 	})}
-	if names, err := b.names(); err == nil && len(names) > 0 {
+	if names, err := b.names(time.Now()); err == nil && len(names) > 0 {
 		b.note(timeOf(names[len(names)-1]))
 	}
 	if opts.Registerer != nil {
@@ -96,16 +96,16 @@ func (b *Backups) Run(ctx context.Context) {
 
 // step writes a backup if one is due, and returns how long to wait for the next step.
 func (b *Backups) step(ctx context.Context, now time.Time) time.Duration {
-	names, err := b.names()
+	names, err := b.names(now)
 	if err == nil && len(names) > 0 { // which another server may have written
 		newest := timeOf(names[len(names)-1])
 		b.note(newest)
-		if wait := newest.Add(b.opts.Every).Sub(now); wait > 0 && wait <= b.opts.Every {
-			return wait
+		if wait := newest.Add(b.opts.Every).Sub(now); wait > 0 {
+			return min(wait, b.opts.Every)
 		}
 	}
 	if err == nil {
-		err = b.save(ctx)
+		err = b.save(ctx, now)
 	}
 	if err == nil {
 		return b.opts.Every
@@ -119,7 +119,7 @@ func (b *Backups) step(ctx context.Context, now time.Time) time.Duration {
 }
 
 // save writes one backup, and removes those that are too many.
-func (b *Backups) save(ctx context.Context) error {
+func (b *Backups) save(ctx context.Context, now time.Time) error {
 	name := func(m backup.Manifest) string { return backup.Name(m, len(b.opts.Recipients) > 0) }
 	m, err := backup.Save(b.opts.Dir, name, b.opts.Recipients, func(w io.Writer) error {
 		_, err := b.opts.Write(ctx, w)
@@ -131,12 +131,19 @@ func (b *Backups) save(ctx context.Context) error {
 	b.note(m.Created)
 	b.opts.Logger.Info("the store is saved", "file", filepath.Join(b.opts.Dir, name(m)), "objects", m.Objects(),
 		"atOneMoment", m.Settled)
-	return b.prune()
+	return b.prune(later(m.Created, now))
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
 }
 
 // prune removes the oldest backups.
-func (b *Backups) prune() (err error) {
-	names, err := b.names()
+func (b *Backups) prune(now time.Time) (err error) {
+	names, err := b.names(now)
 	if err != nil {
 		return err
 	}
@@ -149,14 +156,20 @@ func (b *Backups) prune() (err error) {
 // pattern is that of the names that backup.Name gives.
 var pattern = regexp.MustCompile(`^glowplug-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
 
-// names returns the names of the backups in the folder, which is made if it is missing, the oldest first.
-func (b *Backups) names() (names []string, err error) {
+// skew is how far the clock of another server that writes into the folder may be ahead.
+const skew = time.Minute
+
+// names returns the names of the backups in the folder, which is made if it is missing, the oldest first. Those of the
+// future, which were written while the clock was wrong, are left alone until their time comes: they would push out the
+// ones that are written now, and hide that there are none.
+func (b *Backups) names(now time.Time) (names []string, err error) {
 	if err := os.MkdirAll(b.opts.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(b.opts.Dir)
 	for _, entry := range entries {
-		if pattern.MatchString(entry.Name()) {
+		isOwn := entry.Type().IsRegular() && pattern.MatchString(entry.Name())
+		if isOwn && !timeOf(entry.Name()).After(now.Add(skew)) {
 			names = append(names, entry.Name())
 		}
 	}

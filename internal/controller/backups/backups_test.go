@@ -32,7 +32,8 @@ func folder(t *testing.T, dir string) (names []string) {
 // newest are kept, and no other file is touched. A failure keeps all, and is tried again soon.
 func TestBackupsAtIntervals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backups")
-	now := time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
+	began := time.Now().UTC().Truncate(time.Second).Add(-72 * time.Hour)
+	now := began
 	var failure error
 	log, logged := logstest.Logger()
 	var done time.Time
@@ -60,8 +61,10 @@ func TestBackupsAtIntervals(t *testing.T) {
 		now = now.Add(6 * time.Hour)
 		b.step(t.Context(), now)
 	}
-	want := []string{"glowplug-20261130T200000Z.tar.gz", "glowplug-20261201T020000Z.tar.gz",
-		"glowplug-20261201T080000Z.tar.gz", "mine.tar.gz"}
+	named := func(hours time.Duration) string {
+		return backup.Name(backup.Manifest{Created: began.Add(hours * time.Hour)}, false)
+	}
+	want := []string{named(12), named(18), named(24), "mine.tar.gz"}
 	if got := folder(t, dir); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
@@ -71,13 +74,32 @@ func TestBackupsAtIntervals(t *testing.T) {
 		t.Errorf("a failure: %v %v %s", wait, folder(t, dir), logged())
 	}
 	failure = nil
-	// The clock was wrong: a backup of the future is no reason to have none now.
-	future := "glowplug-20991130T200000Z.tar.gz"
-	if err := os.WriteFile(filepath.Join(dir, future), nil, 0o600); err != nil {
-		t.Fatal(err)
+	// The clock was wrong: backups of the future are no reason to have none now, and push out none.
+	future := []string{"glowplug-20991130T200000Z.tar.gz", "glowplug-20991201T020000Z.tar.gz", "glowplug-20991201T080000Z.tar.gz"}
+	for _, name := range future {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done = time.Time{}
+	New(opts)
+	if !done.Equal(began.Add(24 * time.Hour)) {
+		t.Errorf("the newest beside those of the future: %v", done)
 	}
 	b.step(t.Context(), now)
-	if got := folder(t, dir); !slices.Contains(got, "glowplug-20261201T140000Z.tar.gz") {
-		t.Errorf("beside a backup of the future: %v", got)
+	want = append([]string{named(18), named(24), named(30)}, append(future, "mine.tar.gz")...)
+	if got := folder(t, dir); !slices.Equal(got, want) {
+		t.Errorf("beside backups of the future: %v", got)
+	}
+	// A folder and a link with such a name are of somebody else.
+	links := []string{"glowplug-20000101T000000Z.tar.gz", "glowplug-20000102T000000Z.tar.gz"}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, links[0]), 0o700),
+		os.Symlink("mine.tar.gz", filepath.Join(dir, links[1]))); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(6 * time.Hour)
+	b.step(t.Context(), now)
+	if got := folder(t, dir); !slices.Equal(got[:3], append(links, named(24))) {
+		t.Errorf("beside what is of somebody else: %v", got)
 	}
 }
