@@ -49,6 +49,7 @@ tokens, see glowplug backup.`,
 			if err := e.begin(); err != nil {
 				return err
 			}
+			defer e.root.Close()
 			if err := e.run(cmd.Context()); err != nil {
 				return err
 			}
@@ -68,6 +69,7 @@ tokens, see glowplug backup.`,
 // exporter writes objects into a folder.
 type exporter struct {
 	dir     string
+	root    *os.Root // of dir: a link in a repository of somebody else leads nowhere else
 	secrets bool
 	options *clientOptions
 	former  []string // the files of the export before
@@ -75,17 +77,23 @@ type exporter struct {
 }
 
 // begin refuses a folder with files that are not of an export.
-func (e *exporter) begin() error {
-	content, err := os.ReadFile(filepath.Join(e.dir, exportList))
+func (e *exporter) begin() (err error) {
+	if err := os.MkdirAll(e.dir, 0o777); err != nil {
+		return err
+	}
+	if e.root, err = os.OpenRoot(e.dir); err != nil {
+		return err
+	}
+	content, err := e.root.ReadFile(exportList)
 	switch {
 	case err == nil:
-		e.former = strings.Fields(string(content))
+		e.former = strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") // a name of a role may have spaces
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	entries, err := os.ReadDir(e.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
@@ -94,7 +102,7 @@ func (e *exporter) begin() error {
 				"name an empty folder, or one that does not exist")
 		}
 	}
-	return os.MkdirAll(e.dir, 0o777)
+	return e.root.WriteFile(exportList, nil, 0o666) // an export that is broken off is one
 }
 
 // run writes the objects of all kinds.
@@ -157,19 +165,21 @@ func (e *exporter) write(kind *kinds.Kind, item []byte) error {
 		folder = obj.GetNamespace()
 	}
 	name := filepath.Join(folder, kind.Singular, obj.GetName()+".yaml")
-	if !filepath.IsLocal(name) {
+	if !filepath.IsLocal(name) || strings.ContainsAny(name, "\r\n") {
 		return fmt.Errorf("the server has the object %q, which is no name of a file", name)
 	}
-	path := filepath.Join(e.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := e.root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
 	mode := os.FileMode(0o666)
 	if kind.Resource == kinds.Secrets {
 		mode = 0o600
+		if err := e.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be one that others can read
+			return err
+		}
 	}
 	e.written = append(e.written, name)
-	return os.WriteFile(path, content, mode)
+	return e.root.WriteFile(name, content, mode)
 }
 
 // end removes the files of the former export that this one has not written.
@@ -179,7 +189,7 @@ func (e *exporter) end() (removed int, err error) {
 		if _, still := slices.BinarySearch(e.written, name); still || !filepath.IsLocal(name) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(e.dir, name)); err == nil {
+		if err := e.root.Remove(name); err == nil {
 			removed++
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return removed, err
