@@ -15,3 +15,9 @@ func ownership(info fs.FileInfo) (uid, group int, ok bool) {
 	}
 	return int(stat.Uid), int(stat.Gid), true
 }
+
+// hasOtherNames reports whether a file has hard links.
+func hasOtherNames(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink > 1
+}

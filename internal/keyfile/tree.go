@@ -3,16 +3,21 @@ package keyfile
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // GiveTree gives what root has made below a folder to the user and the group of the folder: a command that an operator
-// runs as root leaves a data directory that its server can read.
+// runs as root leaves a data directory that its server can read. That user may change the folder meanwhile, so nothing
+// is given that a link leads to, of either kind.
 func GiveTree(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	info, err := os.Stat(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
@@ -20,7 +25,7 @@ func GiveTree(dir string) error {
 	if !ok || owner == 0 {
 		return nil
 	}
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -28,10 +33,10 @@ func GiveTree(dir string) error {
 		if err != nil {
 			return err
 		}
-		if of, _, ok := ownership(info); !ok || of != 0 {
+		if of, _, ok := ownership(info); !ok || of != 0 || !info.IsDir() && hasOtherNames(info) {
 			return nil
 		}
-		return os.Lchown(path, owner, group)
+		return root.Lchown(path, owner, group)
 	})
 }
 

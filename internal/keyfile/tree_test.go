@@ -16,13 +16,14 @@ func TestFilesOfRootAreGivenToTheServer(t *testing.T) {
 	}
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 	made := filepath.Join(dir, "nats", "a.blk")
-	link := filepath.Join(dir, "link")
+	link, second := filepath.Join(dir, "link"), filepath.Join(filepath.Dir(dir), "second")
 	if err := errors.Join(os.Chown(dir, 4711, 4712), os.MkdirAll(filepath.Dir(made), 0o700),
 		os.WriteFile(made, nil, 0o600), os.WriteFile(outside, nil, 0o600), os.Symlink(outside, link),
+		os.WriteFile(second, nil, 0o600), os.Link(second, filepath.Join(dir, "second")),
 		GiveTree(dir)); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]int{made: 4711, filepath.Dir(made): 4711, link: 4711, outside: 0} {
+	for path, want := range map[string]int{made: 4711, filepath.Dir(made): 4711, link: 4711, outside: 0, second: 0} {
 		info, err := os.Lstat(path)
 		if err != nil {
 			t.Fatal(err)
