@@ -36,7 +36,9 @@ func (b *Book) Portals(image string) (others []netip.AddrPort) {
 	})
 	for i := range same {
 		portal, err := netip.ParseAddrPort(same[(next+i)%len(same)].Status.Portal)
-		isNew := err == nil && portal.String() != own.Status.Portal && !slices.Contains(others, portal)
+		// A zone is of another machine.
+		isNew := err == nil && portal.Addr().Zone() == "" && portal.String() != own.Status.Portal &&
+			!slices.Contains(others, portal)
 		if isNew && len(others) < maxPortals {
 			others = append(others, portal)
 		}

@@ -26,6 +26,8 @@ func TestPortalsOfTheSameBytes(t *testing.T) {
 		"another URL":     {func(all map[string]*v1.MemberStatus) { all["c"].HTTP = "http://c" }, "192.0.2.1:3260"},
 		"other bytes":     {func(all map[string]*v1.MemberStatus) { all["c"].Images[0] += "x" }, "192.0.2.1:3260"},
 		"no portal":       {func(all map[string]*v1.MemberStatus) { all["c"].Portal = "" }, "192.0.2.1:3260"},
+		"a portal with a zone": {func(all map[string]*v1.MemberStatus) { all["c"].Portal = "[fe80::1%x\nshell]:3260" },
+			"192.0.2.1:3260"},
 		"a shared portal": {func(all map[string]*v1.MemberStatus) { all["c"].Portal = all["b"].Portal }, "192.0.2.1:3260"},
 		"the same portal twice": {func(all map[string]*v1.MemberStatus) { all["c"].Portal = all["a"].Portal },
 			"192.0.2.1:3260"},
