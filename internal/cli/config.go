@@ -73,7 +73,7 @@ func (c configCheck) check(path string, stderr io.Writer) error {
 		}
 	}
 	if file.found.HasError() {
-		if err := printReport(stderr, path, file.source, file.found.Tidy()); err != nil {
+		if err := printReport(stderr, path, file.shown(), file.found.Tidy()); err != nil {
 			return err
 		}
 		return errSilent

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,6 +27,39 @@ func TestPackageConfigIsValid(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		if code := Main([]string{"config", "check", file}, strings.NewReader(""), &stdout, &stderr); code != 0 {
 			t.Errorf("%s: %d\n%s", name, code, stderr.String())
+		}
+	}
+}
+
+// TestMistakesOfAConfigFileShowNoPassword: the line beside a mistake may have a URL, and the log keeps it.
+func TestMistakesOfAConfigFileShowNoPassword(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "glowplug.yaml")
+	for _, content := range []string{"nats-url: nats://user:hunter2@h/%zz\n", "nats-url: [\"nats://user:hunter2@h\"]\n",
+		"nats: nats://user:hun@ter2@h:4222\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"config", "check", path}, {"serve", "--config", path}, {"probe", "--config", path}} {
+			var out bytes.Buffer
+			if code := Main(args, nil, &out, &out); code == 0 || strings.Contains(out.String(), "ter2") {
+				t.Errorf("%s: %v: %d\n%s", content, args, code, &out)
+			}
+		}
+	}
+}
+
+// TestAConfigFileOfAnybodyIsRefused: who writes it says who is believed.
+func TestAConfigFileOfAnybodyIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "glowplug.yaml")
+	err := errors.Join(os.WriteFile(path, []byte("log-level: nonsense\n"), 0o600), os.Chmod(path, 0o666))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"serve", "probe"} {
+		var out bytes.Buffer
+		if Main([]string{command, "--config", path}, nil, &out, &out) == 0 ||
+			!strings.Contains(out.String(), "anybody may write it") {
+			t.Errorf("%s: %s", command, &out)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 
 	"glowplug/internal/domain/butane"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/keyfile"
 	"glowplug/internal/option"
 )
 
@@ -179,11 +182,25 @@ func typeOfFlag(f *pflag.Flag) string {
 	return "a " + f.Value.Type()
 }
 
+// userOfURL is the user and the password in a URL.
+var userOfURL = regexp.MustCompile(`://\S*@`)
+
+// shown is the source as it may be shown beside a mistake, for a log keeps it: without what is secret in a URL.
+func (c *configFile) shown() []byte {
+	return userOfURL.ReplaceAllFunc(c.source, func(user []byte) []byte {
+		return slices.Concat([]byte("://"), bytes.Repeat([]byte("x"), len(user)-len("://@")), []byte("@"))
+	})
+}
+
 // setFromFile sets flags of serve from the file of --config. It prints the mistakes of the file,
 // each at its line.
 func setFromFile(flags *pflag.FlagSet, path string, stderr io.Writer) error {
 	if path == "" {
 		return nil
+	}
+	// Whoever writes it says who is believed, as with the files that it names.
+	if _, err := keyfile.Check(keyfile.Trusted, path); err != nil {
+		return option.Bad(configFlag, "%v", err)
 	}
 	c, err := readConfigFile(path, flags)
 	if err != nil {
@@ -192,7 +209,7 @@ func setFromFile(flags *pflag.FlagSet, path string, stderr io.Writer) error {
 	if c.set(flags); !c.found.HasError() {
 		return nil
 	}
-	if err := printReport(stderr, path, c.source, c.found.Tidy()); err != nil {
+	if err := printReport(stderr, path, c.shown(), c.found.Tidy()); err != nil {
 		return err
 	}
 	return usageError{errSilent}
