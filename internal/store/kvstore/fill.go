@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -61,8 +62,18 @@ func (f *Filler) Add(ctx context.Context, r Record) error {
 	return f.flush(ctx)
 }
 
+// fillTimeout bounds the time in which some records are stored: NATS answers nothing where its disk is full.
+var fillTimeout = 2 * time.Minute
+
+var errNotStored = errors.New("NATS does not say that they are stored: is its disk full?")
+
 func (f *Filler) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, fillTimeout, errNotStored)
+	defer cancel()
 	if _, err := batch.PublishEach(ctx, f.js, f.msgs); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = context.Cause(ctx)
+		}
 		return fmt.Errorf("writing into the bucket %s: %w", f.bucket.kind.Bucket, err)
 	}
 	f.stored += len(f.msgs)
