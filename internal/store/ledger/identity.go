@@ -217,6 +217,8 @@ const (
 
 // The remedies of a mismatch.
 const (
+	remedyMove = "to move the store to NATS, start without --nats-url, take a backup (`glowplug backup FILE`), and restore it " +
+		"with --nats-url and a new data directory; or choose another data directory"
 	remedyAway  = "point the server at the right NATS and data directory, or restore NATS from a backup"
 	remedyAdopt = "; if what NATS has now is right, stop the server and run `glowplug store adopt`"
 	remedyInit  = "; if the store is to begin anew and empty, stop the server and run `glowplug store init`"
@@ -228,6 +230,11 @@ func judge(r record, place Place, s sight) (verdict, *Mismatch) {
 	switch {
 	case s.restoring != "":
 		return 0, unrestored(s.restoring)
+	case r.ID != "" && r.Place == Embedded && place == External && (s.identity == nil || r.ID != s.identity.ID):
+		return 0, &Mismatch{
+			Reason: fmt.Sprintf("the data directory has the embedded store %s, and NATS holds %s", r.ID, holdings(s)),
+			Remedy: remedyMove + remedyOf(s),
+		}
 	case r.ID != "" && s.identity == nil:
 		return 0, &Mismatch{
 			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to store %s", holdings(s), r.ID),
@@ -241,7 +248,7 @@ func judge(r record, place Place, s sight) (verdict, *Mismatch) {
 	case r.ID == "" && place == External && !r.isNew():
 		return 0, &Mismatch{
 			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to an embedded store", holdings(s)),
-			Remedy: "start without --nats-url, or choose another data directory" + remedyOf(s),
+			Remedy: remedyMove + remedyOf(s),
 		}
 	}
 	if m := compare(r, s); m != nil {

@@ -572,3 +572,20 @@ func TestStoreRemembersTheRevisionsReached(t *testing.T) {
 		t.Errorf("a foreign store was written: revision %d", rev)
 	}
 }
+
+// TestEmbeddedStoreIsMovedToNATS: a data directory with an embedded store is not used with NATS, and the refusal says
+// how the store is moved there; after that both have the same identity.
+func TestEmbeddedStoreIsMovedToNATS(t *testing.T) {
+	r := newRecord(Embedded)
+	r.ID = "A"
+	for _, s := range []sight{{}, {identity: &identity{ID: "B"}}} {
+		if _, m := judge(r, External, s); m == nil {
+			t.Errorf("%+v is used", s)
+		} else {
+			refused(t, m, "the embedded store A", "restore it with --nats-url")
+		}
+	}
+	if verdict, m := judge(r, External, sight{identity: &identity{ID: "A"}}); m != nil || verdict != join {
+		t.Errorf("the store that was moved: %v, %v", verdict, m)
+	}
+}
