@@ -254,7 +254,7 @@ func TestImageOfItsOwn(t *testing.T) {
 	then("main form a", "Where the image comes from")
 	tab.fill("input[name=isoFile]", "coreos.iso")
 	tab.fill("input[name=kernelArgs]", "console=ttyS0  quiet")
-	then(goOn, "kubectl apply")
+	then(goOn, "The same in a terminal") // the form speaks of kubectl, too
 	then(confirm, "there is no file coreos.iso in the ISO directory")
 	tab.waitFor("main", "kubectl edit iscsicdrom coreos -n rack-a")
 	if spec := s.image().Spec; spec.ISOFile != "coreos.iso" || !slices.Equal(spec.KernelArgs, []string{"console=ttyS0", "quiet"}) {
