@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,16 +151,9 @@ func await(ctx context.Context, what string, isSo func() bool) error {
 
 // members returns the servers as one of a pair sees them.
 func (p pair) members(ctx context.Context, n int) (list v1.MemberList) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pairAdmins[n]+"/api/v1/members", http.NoBody)
-	if err != nil {
-		return list
+	if page, err := fetch(ctx, "http://"+pairAdmins[n]+"/api/v1/members"); err == nil {
+		_ = json.Unmarshal(page, &list)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return list
-	}
-	defer resp.Body.Close()
-	_ = json.NewDecoder(resp.Body).Decode(&list)
 	return list
 }
 
@@ -214,27 +206,9 @@ func findPortal(ctx context.Context, p pair) (n int, stop func(), err error) {
 	if err != nil {
 		return 0, stop, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running []*exec.Cmd
-	stop = func() {
-		cancel()
-		for _, cmd := range running {
-			_ = cmd.Wait()
-		}
-	}
-	for _, argv := range [][]string{
-		{"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--interface=br0",
-			"--bind-interfaces", "--leasefile-ro", "--pid-file=", "--no-ping", "--dhcp-range=192.0.2.100,192.0.2.200,1h",
-			"--dhcp-boot=http://" + ourAddress + ":8082/boot.ipxe"},
-		{"qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg", "-m", "256", "-display", "none", "-serial", "none",
-			"-monitor", "none", "-no-reboot", "-netdev", "tap,id=n0,ifname=tap0,script=no,downscript=no", "-device",
-			"virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01"},
-	} {
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		if err := cmd.Start(); err != nil {
-			return 0, stop, err
-		}
-		running = append(running, cmd)
+	stop, err = switchOn(ctx, []string{"--dhcp-boot=http://" + ourAddress + ":8082/boot.ipxe"}, "")
+	if err != nil {
+		return 0, stop, err
 	}
 	err = await(ctx, "a machine reads the image", func() bool {
 		n = slices.IndexFunc([]int{0, 1}, func(n int) bool { return isReadFrom(ctx, p, n) })

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,19 +238,11 @@ func (b *bench) boot(ctx context.Context, data string, serve, dhcp []string) (se
 	if err := os.WriteFile(writable, vars, 0o644); err != nil {
 		return 0, err
 	}
-	for _, argv := range [][]string{
-		append([]string{"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--interface=br0",
-			"--bind-interfaces", "--leasefile-ro", "--pid-file=", "--no-ping", "--dhcp-range=192.0.2.100,192.0.2.200,1h"}, dhcp...),
-		{"qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg", "-m", "512", "-display", "none", "-serial", "none",
-			"-monitor", "none", "-no-reboot", "-netdev", "tap,id=n0,ifname=tap0,script=no,downscript=no", "-device",
-			"virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:00:00:01", "-drive",
-			"if=pflash,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,format=raw,file=" + writable},
-	} {
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		if err := cmd.Start(); err != nil {
-			return 0, err
-		}
-		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	off, err := switchOn(ctx, dhcp, ",romfile=", "-drive", "if=pflash,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd",
+		"-drive", "if=pflash,format=raw,file="+writable)
+	defer off()
+	if err != nil {
+		return 0, err
 	}
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		if err := ctx.Err(); err != nil {
@@ -263,22 +254,40 @@ func (b *bench) boot(ctx context.Context, data string, serve, dhcp []string) (se
 	}
 }
 
+// switchOn starts a machine in QEMU, with options for its network card and of QEMU, beside a DHCP server with options.
+// off ends both.
+func switchOn(ctx context.Context, dhcp []string, card string, options ...string) (off func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running []*exec.Cmd
+	off = func() {
+		cancel()
+		for _, cmd := range running {
+			_ = cmd.Wait()
+		}
+	}
+	for _, argv := range [][]string{
+		append([]string{"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--interface=br0",
+			"--bind-interfaces", "--leasefile-ro", "--pid-file=", "--no-ping", "--dhcp-range=192.0.2.100,192.0.2.200,1h"}, dhcp...),
+		append([]string{"qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg", "-m", "512", "-display", "none",
+			"-serial", "none", "-monitor", "none", "-no-reboot", "-netdev", "tap,id=n0,ifname=tap0,script=no,downscript=no",
+			"-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01" + card}, options...),
+	} {
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		if err := cmd.Start(); err != nil {
+			return off, err
+		}
+		running = append(running, cmd)
+	}
+	return off, nil
+}
+
 // scripts reports whether a machine has asked for its script.
 func scripts(ctx context.Context) (bool, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ourAddress+":8082/metrics", nil)
+	text, err := fetch(ctx, "http://"+ourAddress+":8082/metrics")
 	if err != nil {
 		return false, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false, err
-	}
-	defer resp.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(resp.Body); err != nil {
-		return false, err
-	}
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "glowplug_boot_requests_total{") && strings.Contains(line, `endpoint="ipxe"`) &&
 			!strings.HasSuffix(strings.TrimSpace(line), " 0") {
 			return true, nil
