@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,7 +166,7 @@ func (e *exporter) write(kind *kinds.Kind, item []byte) error {
 	if obj.GetNamespace() != "" {
 		folder = obj.GetNamespace()
 	}
-	name := filepath.Join(folder, kind.Singular, obj.GetName()+".yaml")
+	name := filepath.Join(folder, kind.Singular, fileOf(obj.GetName()))
 	if !filepath.IsLocal(name) || strings.ContainsAny(name, "\r\n") {
 		return fmt.Errorf("the server has the object %q, which is no name of a file", name)
 	}
@@ -180,6 +182,20 @@ func (e *exporter) write(kind *kinds.Kind, item []byte) error {
 	}
 	e.written = append(e.written, name)
 	return e.root.WriteFile(name, content, mode)
+}
+
+// maxFileName bounds the name of a file, in bytes: that of file systems.
+const maxFileName = 255
+
+// fileOf names the file of an object. The name of a long one is cut, and tells it from others by its hash.
+func fileOf(object string) string {
+	const ending = ".yaml"
+	if len(object)+len(ending) <= maxFileName {
+		return object + ending
+	}
+	sum := sha256.Sum256([]byte(object))
+	end := "-" + hex.EncodeToString(sum[:4]) + ending
+	return object[:maxFileName-len(end)] + end
 }
 
 // end removes the files of the former export that this one has not written.

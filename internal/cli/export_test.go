@@ -104,3 +104,19 @@ func TestExportRemovesItsOwnFilesAlone(t *testing.T) {
 		t.Errorf("%v, %v %v", kept, left, err)
 	}
 }
+
+// TestFilesOfLongNames: each object has a file of its own whose name a file system takes.
+func TestFilesOfLongNames(t *testing.T) {
+	long := strings.Repeat("a", 250)
+	names := map[string]bool{}
+	for _, object := range []string{"a", long, long + "bbb", long + "bbc"} {
+		name := fileOf(object)
+		if len(name) > maxFileName || !strings.HasSuffix(name, ".yaml") || names[name] {
+			t.Errorf("the file of %s is %s", object, name)
+		}
+		names[name] = true
+	}
+	if name := fileOf(long); name != long+".yaml" {
+		t.Errorf("a name that fits is cut: %s", name)
+	}
+}
