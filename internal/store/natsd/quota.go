@@ -6,7 +6,6 @@ import (
 	"math"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -192,8 +191,9 @@ func (e *FullError) Error() string {
 
 // room is the last look at the disk.
 type room struct {
-	looked atomic.Int64  // Unix nanoseconds
-	free   atomic.Uint64 // bytes; the greatest number where the system does not tell
+	mu     sync.Mutex
+	looked time.Time
+	free   uint64 // bytes; the greatest number where the system does not tell
 }
 
 // Room says why nothing more should be written, however small: a *FullError. It is
@@ -204,16 +204,17 @@ func (s *Server) Room(int) error { return s.roomAbove(reserve) }
 func (s *Server) SpareRoom(int) error { return s.roomAbove(2 * reserve) }
 
 func (s *Server) roomAbove(kept uint64) error {
-	now := time.Now().UnixNano()
-	if last := s.room.looked.Load(); now-last > int64(roomInterval) && s.room.looked.CompareAndSwap(last, now) {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock() // also during the first look, before which nothing is known
+	if time.Since(s.room.looked) > roomInterval {
 		free, ok := diskSpace(s.storeDir)
 		if !ok {
 			free = math.MaxUint64
 		}
-		s.room.free.Store(free)
+		s.room.looked, s.room.free = time.Now(), free
 	}
-	if free := s.room.free.Load(); free <= kept {
-		return &FullError{Dir: filepath.Dir(s.storeDir), Free: free}
+	if s.room.free <= kept {
+		return &FullError{Dir: filepath.Dir(s.storeDir), Free: s.room.free}
 	}
 	return nil
 }
