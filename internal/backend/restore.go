@@ -361,25 +361,36 @@ func (r *restore) fill(ctx context.Context, b *Backend, takeFile func(name strin
 	return err
 }
 
+// Preview is what a restore would find.
+type Preview struct {
+	Manifest backup.Manifest
+	// Present has the number of objects of the store, by resource.
+	Present map[string]int
+	// IsRefused is true where the restore needs Replace.
+	IsRefused bool
+}
+
 // PreviewRestore verifies a backup, and counts what the store has of each resource.
-func PreviewRestore(ctx context.Context, o RestoreOptions) (present map[string]int, m backup.Manifest, err error) {
-	if m, err = o.Source.Verify(); err != nil {
-		return nil, m, err
+func PreviewRestore(ctx context.Context, o RestoreOptions) (*Preview, error) {
+	m, err := o.Source.Verify()
+	if err != nil {
+		return nil, err
 	}
-	present = map[string]int{}
+	p := &Preview{Manifest: m, Present: map[string]int{}}
 	if o.NATSURL == "" && !ledger.Holds(o.DataDir) {
-		return present, m, nil
+		return p, nil
 	}
 	survey, err := (&restore{o: o}).survey(ctx)
 	if err != nil {
-		return nil, m, err
+		return nil, err
 	}
+	p.IsRefused = Present(survey) > 0 && !survey.Unrestored() && !o.Replace
 	for _, b := range survey.Buckets {
 		for _, kind := range kinds.All() {
 			if b.Name == objects.Bucket(kind) {
-				present[kind.Resource] = b.Objects
+				p.Present[kind.Resource] = b.Objects
 			}
 		}
 	}
-	return present, m, nil
+	return p, nil
 }

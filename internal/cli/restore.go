@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -111,21 +109,22 @@ func restoreAll(cmd *cobra.Command, o *backend.RestoreOptions) error {
 // restoreDry shows what a restore would do.
 func restoreDry(cmd *cobra.Command, o *backend.RestoreOptions) error {
 	o.Restoring = func() {}
-	present, m, err := backend.PreviewRestore(cmd.Context(), *o)
+	p, err := backend.PreviewRestore(cmd.Context(), *o)
 	if err != nil {
 		return restoreError(err, o)
 	}
 	out := cmd.OutOrStdout()
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KIND\tIN THE BACKUP\tIN THE STORE")
-	for _, kind := range m.Kinds {
-		fmt.Fprintf(table, "%s\t%d\t%d\n", kind.Resource, kind.Objects, present[kind.Resource])
+	for _, kind := range p.Manifest.Kinds {
+		fmt.Fprintf(table, "%s\t%d\t%d\n", kind.Resource, kind.Objects, p.Present[kind.Resource])
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "the backup of %s is whole; nothing was changed\n", m.Created.Format("2006-01-02 15:04:05Z"))
-	if slices.Max(append(slices.Collect(maps.Values(present)), 0)) > 0 && !o.Replace {
+	_, err = fmt.Fprintf(out, "the backup of %s is whole; nothing was changed\n",
+		p.Manifest.Created.Format("2006-01-02 15:04:05Z"))
+	if p.IsRefused {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note: the store has objects: a restore of all needs --replace, which backs them up first")
 	}
 	return err

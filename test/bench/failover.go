@@ -41,8 +41,8 @@ var pairAddresses = [2]string{ourAddress, otherAddress}
 // pairAdmins are those of their admin listeners.
 var pairAdmins = [2]string{"127.0.0.1:9000", "127.0.0.1:9001"}
 
-// failover measures how soon another server does what one has done that is gone: the work that one leads, and the image
-// that a machine in QEMU reads.
+// failover measures the time until another server takes over after the loss of one: led work, and the image that a
+// machine in QEMU reads.
 func (b *bench) failover(ctx context.Context) error {
 	isos := filepath.Join(b.dir, "failover")
 	if err := bootableISO(ctx, isos); err != nil {
@@ -66,7 +66,7 @@ func (b *bench) failover(ctx context.Context) error {
 			{&silent, findPortal, silence, isReadFrom},
 		} {
 			took, err := b.lose(ctx, isos, c.find, c.lose, c.has)
-			for _, address := range pairAddresses { // the one that is there stays
+			for _, address := range pairAddresses { // an error says that the address exists
 				_ = exec.CommandContext(ctx, "ip", "addr", "add", address+"/24", "dev", "br0").Run()
 			}
 			if err != nil {

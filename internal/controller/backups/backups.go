@@ -156,7 +156,7 @@ func (b *Backups) prune(now time.Time) (err error) {
 // pattern is that of the names that backup.Name gives.
 var pattern = regexp.MustCompile(`^glowplug-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
 
-// skew is how far the clock of another server that writes into the folder may be ahead.
+// skew bounds the clock skew between servers that write into the same folder.
 const skew = time.Minute
 
 // names returns the names of the backups in the folder, which is made if it is missing, the oldest first. Those of the

@@ -36,7 +36,7 @@ func (b *Book) Portals(image string) (others []netip.AddrPort) {
 	})
 	for i := range same {
 		portal, err := netip.ParseAddrPort(same[(next+i)%len(same)].Status.Portal)
-		// A zone is of another machine.
+		// An IPv6 zone has a meaning on the other server alone.
 		isNew := err == nil && portal.Addr().Zone() == "" && portal.String() != own.Status.Portal &&
 			!slices.Contains(others, portal)
 		if isNew && len(others) < maxPortals {
