@@ -2,6 +2,22 @@ package app
 
 import "testing"
 
+// The collector gets more room where it takes much of the processor time, and while nothing is known it does not.
+func TestCollectorIsCostly(t *testing.T) {
+	before := collection{2, 10}
+	for _, c := range []struct {
+		now  collection
+		want bool
+	}{
+		{before, false}, {collection{2.1, 11}, false}, {collection{2.3, 11}, false}, {collection{2.4, 11}, true},
+		{collection{3, 10}, true},
+	} {
+		if got := c.now.isCostlySince(before); got != c.want {
+			t.Errorf("%+v: %t, want %t", c.now, got, c.want)
+		}
+	}
+}
+
 func TestCollectorPercent(t *testing.T) {
 	for _, c := range []struct {
 		live uint64 // MiB

@@ -101,8 +101,8 @@ func registerTurns(factory promauto.Factory, b budgets) {
 
 const (
 	// heapRoom is how much garbage there may be, in bytes, before it is collected; busyRoom
-	// while templates are rendered: compiling one for a host leaves 10 MB, and a collection
-	// marks the whole store.
+	// while that is costly: compiling a template for a host leaves 10 MB and a new config 2 MB,
+	// and each collection marks the whole store.
 	heapRoom, busyRoom = 96 << 20, 384 << 20
 	// heapBound and busyBound bound the heap with its garbage, in bytes, where the live
 	// objects leave room for that.
@@ -111,28 +111,42 @@ const (
 	// CPU of a request; a huge one is not collected all the time.
 	maxPercent, minPercent = 400, 20
 	heapInterval           = 250 * time.Millisecond
+	// The collector is costly for busyTime after it has taken more than costlyShare of the
+	// processor time of the process.
+	costlyShare = 0.25
+	busyTime    = 10 * time.Second
 )
 
 // tendHeap keeps the process small where the store is large: by default Go lets the heap
 // grow to twice its live objects, which for 100,000 hosts are hundreds of megabytes. It
-// also returns the memory for reading the store, once loaded. busy reports whether
-// templates are rendered. GOGC and GOMEMLIMIT take precedence.
-func tendHeap(ctx context.Context, loaded, busy func() bool) {
+// also returns the memory for reading the store, once loaded. GOGC and GOMEMLIMIT take
+// precedence.
+func tendHeap(ctx context.Context, loaded func() bool) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
+		{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/cpu/classes/user:cpu-seconds"},
+	}
 	ticker := time.NewTicker(heapInterval)
 	defer ticker.Stop()
 	set, returned := maxPercent, false
+	var before, now collection
+	var busyUntil time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		metrics.Read(live)
-		if percent := collectorPercent(live[0].Value.Uint64(), busy()); percent != set {
+		metrics.Read(samples)
+		before, now = now, collection{samples[1].Value.Float64() + samples[2].Value.Float64(), samples[3].Value.Float64()}
+		if now.isCostlySince(before) {
+			busyUntil = time.Now().Add(busyTime)
+		}
+		percent := collectorPercent(samples[0].Value.Uint64(), time.Now().Before(busyUntil))
+		if percent != set {
 			set = percent
 			debug.SetGCPercent(set)
 		}
@@ -141,6 +155,15 @@ func tendHeap(ctx context.Context, loaded, busy func() bool) {
 			debug.FreeOSMemory()
 		}
 	}
+}
+
+// collection is the processor time of the collector and of all else until the end of its last
+// run, in seconds.
+type collection struct{ collector, others float64 }
+
+func (c collection) isCostlySince(before collection) bool {
+	took := c.collector - before.collector
+	return took > costlyShare*(took+c.others-before.others)
 }
 
 // collectorPercent returns the garbage that a heap may have, in percent of its live objects.

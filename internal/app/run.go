@@ -53,7 +53,7 @@ func (a *App) background() []func(context.Context) {
 		a.creds.FollowProvided,
 		a.live.Run,
 		func(ctx context.Context) { a.creds.FollowAdmin(ctx, a.api.RecheckCallers) },
-		func(ctx context.Context) { tendHeap(ctx, a.ready, a.rendered.Busy) },
+		func(ctx context.Context) { tendHeap(ctx, a.ready) },
 	)
 	if a.sharing != nil {
 		parts = append(parts, a.backend.WhenUsable(a.sharing.run))

@@ -91,8 +91,6 @@ type Cache struct {
 	hosts, strangers *results
 	admission        admission
 	parsed           *lru[string, *compile.Template]
-	// pending is the number of renderings that wait for a slot or run.
-	pending int
 }
 
 // New returns an empty Cache.
@@ -125,13 +123,6 @@ func (c *Cache) Close() {
 
 // Server returns the URL of this server in renderings.
 func (c *Cache) Server() string { return c.opts.Server }
-
-// Busy reports whether a rendering waits for a slot or has one.
-func (c *Cache) Busy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pending > 0
-}
 
 // Render implements decide.Renderer. Only results with placeholders for the values of Secrets are cached.
 func (c *Cache) Render(config *model.Config, host *model.Host, facts *template.Facts, asker decide.Asker) (
@@ -348,7 +339,6 @@ func (c *Cache) inSlot(ctx context.Context, task *Task, facts *template.Facts, b
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending--
 	c.admission.add(by.sources, -1)
 	if result != nil {
 		keep(result)
@@ -368,7 +358,6 @@ func (c *Cache) begin(sources []netaddr.Source) error {
 		c.metrics.refused.Inc()
 		return errTooMany
 	}
-	c.pending++
 	c.running.Add(1)
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
@@ -176,7 +178,7 @@ func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	testkit.Until(t, "all that has no slot to be given up", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.closing.Err() != nil && c.pending == int(calls.Load())
+		return c.closing.Err() != nil && testutil.ToFloat64(c.metrics.pending(false)) == 0
 	})
 	close(gate)
 	<-closed

@@ -266,7 +266,7 @@ func TestWhatNobodyWaitsForIsNotRendered(t *testing.T) {
 		if got := testutil.ToFloat64(c.cache.metrics.abandoned); got < 58 {
 			t.Errorf("%v were counted as abandoned", got)
 		}
-		if c.cache.Busy() {
+		if c.cache.admission.strangers != 0 {
 			t.Error("something is left")
 		}
 	})
