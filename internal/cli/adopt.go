@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -45,9 +44,6 @@ sets, or from one in spec.bootSources. A machine whose hardware address is unkno
 			return completeUnknown(cmd, &options, args, typed)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.check(); err != nil {
-				return err
-			}
 			a.Namespace = options.namespace()
 			return a.run(cmd, &options, args[0])
 		},
@@ -66,14 +62,9 @@ sets, or from one in spec.bootSources. A machine whose hardware address is unkno
 		"none; client, also without a value: send nothing; server: let the server check and write nothing")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	flags.StringVarP(&a.output, "output", "o", "", "print the host as yaml or json")
-	completeChoices(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
-	completeChoices(cmd, "output", outputYAML, outputJSON)
+	addChoices(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
+	addChoices(cmd, "output", outputYAML, outputJSON)
 	return cmd
-}
-
-func (a *adoption) check() error {
-	return cmp.Or(checkChoice("dry-run", a.dryRun, dryRunNone, dryRunClient, dryRunServer),
-		checkChoice("output", a.output, "", outputYAML, outputJSON))
 }
 
 // run reads the machine and creates the host.

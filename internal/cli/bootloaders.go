@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -24,17 +25,13 @@ spec.pxe.loader of a host names another one.`,
   glowplug boot-loaders --boot-loaders /srv/loaders -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			set, err := loader.In(dir)
 			if err != nil {
 				return err
 			}
-			if output != outputText {
-				return writeOutput(cmd.OutOrStdout(), output, set.All())
-			}
-			return printLoaders(cmd, set)
+			return writeAs(cmd.OutOrStdout(), output, set.All(), func(out io.Writer) error {
+				return printLoaders(out, cmd.ErrOrStderr(), set)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&dir, "boot-loaders", "", "folder of boot loaders (default: those of the packages)")
@@ -43,8 +40,8 @@ spec.pxe.loader of a host names another one.`,
 }
 
 // printLoaders writes a line for each loader, and what is missing.
-func printLoaders(cmd *cobra.Command, set *loader.Set) error {
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+func printLoaders(out, notes io.Writer, set *loader.Set) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tFIRMWARE\tDEFAULT\tSIGNED\tSBAT\tFILE")
 	for _, l := range set.All() {
 		given, signed := "", "no"
@@ -64,7 +61,7 @@ func printLoaders(cmd *cobra.Command, set *loader.Set) error {
 	}
 	for _, arch := range loader.Arches {
 		if set.For(arch) == nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "there is no iPXE for %s: %s\n", arch, loader.Package(arch))
+			fmt.Fprintf(notes, "there is no iPXE for %s: %s\n", arch, loader.Package(arch))
 		}
 	}
 	return nil

@@ -64,9 +64,6 @@ the newest boot of each machine that is no host.`,
 }
 
 func (b *bootsCommand) run(cmd *cobra.Command, args []string) error {
-	if err := checkOutput(b.output); err != nil {
-		return err
-	}
 	age, err := prometheus.ParseDuration(b.since)
 	if err != nil || age <= 0 {
 		return usagef("--since: %q is not a duration such as 90m, 24h or 30d", b.since)

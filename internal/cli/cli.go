@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,10 +65,10 @@ GLOWPLUG_DATA_DIR. The flags of serve can be in a file, too: serve --config.`,
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.Version
 	root.SetVersionTemplate(version.Line() + "\n")
-	// Called for every subcommand: flags that are not set come from the environment.
+	// It is called for every subcommand: flags that are not set come from the environment.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		warnOfVariables(cmd)
-		return flagsFromEnvironment(cmd.Flags())
+		return cmp.Or(flagsFromEnvironment(cmd.Flags()), checkChoices(cmd.Flags()))
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		// An unknown subcommand is the mistake, not the flags that it was given.
@@ -137,6 +138,25 @@ func arguments(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// choicesOf annotates a flag with the values that it takes, beside its default.
+const choicesOf = "choices"
+
+// addChoices gives a flag its values: the shell completes them, and others are refused before the command runs.
+func addChoices(cmd *cobra.Command, flag string, choices ...string) {
+	completeChoices(cmd, flag, choices...)
+	_ = cmd.Flags().SetAnnotation(flag, choicesOf, choices) // it exists: completeChoices has found it
+}
+
+// checkChoices refuses flags whose value is not one of their choices.
+func checkChoices(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if choices := f.Annotations[choicesOf]; err == nil && choices != nil && f.Value.String() != f.DefValue {
+			err = checkChoice(f.Name, f.Value.String(), choices...)
+		}
+	})
+	return err
 }
 
 // checkChoice refuses a value of a flag that is not one of the choices.

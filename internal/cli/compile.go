@@ -44,9 +44,6 @@ refuses them; glowplug apply --files-dir stores such a config compiled.`,
 			if filesDir != "" && template {
 				return usagef("--files-dir and --template exclude each other: the server renders, and has no local files")
 			}
-			if err := checkKickstartVersion(installer); err != nil {
-				return err
-			}
 			src, err := sourceOf(args[0], format)
 			if err != nil {
 				return err
@@ -72,7 +69,7 @@ refuses them; glowplug apply --files-dir stores such a config compiled.`,
 	}
 	cmd.Flags().StringVar(&format, "format", "",
 		"format of the source: butane, ignition or kickstart (default: by extension)")
-	completeChoices(cmd, "format", compile.FormatButane, compile.FormatIgnition, compile.FormatKickstart)
+	addChoices(cmd, "format", compile.FormatButane, compile.FormatIgnition, compile.FormatKickstart)
 	addKickstartVersion(cmd, &installer)
 	addFilesDir(cmd, &filesDir)
 	cmd.Flags().BoolVar(&template, "template", false, "the file is a template")
@@ -84,14 +81,7 @@ refuses them; glowplug apply --files-dir stores such a config compiled.`,
 func addKickstartVersion(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "kickstart-version", "", "installer that kickstarts are checked for: "+
 		strings.Join(kickstart.Versions(), ", ")+" (default: that of #version= in the first line, else the last)")
-	completeChoices(cmd, "kickstart-version", kickstart.Versions()...)
-}
-
-func checkKickstartVersion(name string) error {
-	if name == "" {
-		return nil
-	}
-	return checkChoice("kickstart-version", name, kickstart.Versions()...)
+	addChoices(cmd, "kickstart-version", kickstart.Versions()...)
 }
 
 // sourceOf returns the type and format of the source in a file, or in stdin for "-".
@@ -102,8 +92,7 @@ func sourceOf(file, format string) (src compile.Source, err error) {
 				"name it: --format butane, ignition or kickstart")
 		}
 	}
-	err = checkChoice("format", format, compile.FormatButane, compile.FormatIgnition, compile.FormatKickstart)
-	return compile.Source{Type: typeOf(format), Format: format}, err
+	return compile.Source{Type: typeOf(format), Format: format}, nil
 }
 
 // readSource reads the text of a source, and returns the name of its file for messages.

@@ -43,9 +43,6 @@ not shown.`,
   glowplug config check --all -o yaml glowplug.yaml`,
 		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(c.output); err != nil {
-				return err
-			}
 			c.out = cmd.OutOrStdout()
 			return c.check(args[0], cmd.ErrOrStderr())
 		},

@@ -89,9 +89,6 @@ be computed, and 2 for wrong usage.`,
 }
 
 func (d *diffCommand) run(cmd *cobra.Command, args []string) error {
-	if err := checkOutput(d.output); err != nil {
-		return err
-	}
 	if len(args) > 0 {
 		return d.boots(cmd, args)
 	}

@@ -45,9 +45,6 @@ are in use.`,
 }
 
 func (d *doctorPXE) run(cmd *cobra.Command, _ []string) error {
-	if err := checkOutput(d.output); err != nil {
-		return err
-	}
 	set, err := loader.In(d.loaders)
 	if err != nil {
 		return err
@@ -61,10 +58,9 @@ func (d *doctorPXE) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	network.Firewall = firewall(cmd.Context())
-	if d.output != outputText {
-		return writeOutput(cmd.OutOrStdout(), d.output, network)
-	}
-	return printNetwork(cmd.OutOrStdout(), network, set)
+	return writeAs(cmd.OutOrStdout(), d.output, network, func(out io.Writer) error {
+		return printNetwork(out, network, set)
+	})
 }
 
 // printNetwork writes what was found, and what each kind of machine meets.

@@ -77,18 +77,13 @@ With --manifests the command answers from files, before anything is applied. Wit
 	flags.StringVar(&e.agent, "user-agent", "", "the client's User-Agent header")
 	addOutput(cmd, &e.output)
 	flags.StringVar(&e.expect, "expect", "", "fail unless this config (namespace/name) wins")
-	completeChoices(cmd, "as", explain.AsMachine, explain.AsBelieved)
-	completeChoices(cmd, "endpoint", decide.Ignition, decide.Kickstart)
+	addChoices(cmd, "as", explain.AsMachine, explain.AsBelieved)
+	addChoices(cmd, "endpoint", decide.Ignition, decide.Kickstart)
 	return cmd
 }
 
 func (e *explainer) run(cmd *cobra.Command, args []string) error {
 	query, err := parseFacts(args)
-	if err != nil {
-		return err
-	}
-	err = cmp.Or(checkChoice("endpoint", e.endpoint, decide.Ignition, decide.Kickstart),
-		checkChoice("as", e.as, explain.AsMachine, explain.AsBelieved), checkOutput(e.output))
 	if err != nil {
 		return err
 	}
@@ -119,12 +114,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return hintOfFact(err, query.Get("host"))
 	}
-	if e.output != outputText {
-		err = writeOutput(cmd.OutOrStdout(), e.output, answer)
-	} else {
-		_, err = io.WriteString(cmd.OutOrStdout(), wording.ExplanationText(answer))
-	}
-	if err != nil {
+	if err := writeAs(cmd.OutOrStdout(), e.output, answer, asText(wording.ExplanationText(answer))); err != nil {
 		return err
 	}
 	return checkWinner(answer, e.expect)

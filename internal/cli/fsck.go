@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,18 +40,13 @@ The exit code is 3 if there is a problem.`,
   glowplug fsck --stopped --data-dir /var/lib/glowplug`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			checked, err := fsck(cmd, &options, &store, stopped)
 			if err != nil {
 				return err
 			}
-			if output == outputText {
-				err = printChecked(cmd, checked)
-			} else {
-				err = writeOutput(cmd.OutOrStdout(), output, checked)
-			}
+			err = writeAs(cmd.OutOrStdout(), output, checked, func(out io.Writer) error {
+				return printChecked(out, cmd.ErrOrStderr(), checked)
+			})
 			if err == nil && len(checked.Problems) > 0 {
 				err = exitProblems
 			}
@@ -88,8 +84,7 @@ func fsck(cmd *cobra.Command, o *clientOptions, store *backend.Options, stopped 
 }
 
 // printChecked prints the result for people.
-func printChecked(cmd *cobra.Command, c *backend.Checked) error {
-	out := cmd.OutOrStdout()
+func printChecked(out, notes io.Writer, c *backend.Checked) error {
 	for _, p := range c.Problems {
 		fmt.Fprintf(out, "%s: %s\n", p.Object, p.Reason)
 	}
@@ -113,6 +108,6 @@ func printChecked(cmd *cobra.Command, c *backend.Checked) error {
 		remedy = "this takes more than single objects: stop the server and put the whole store back from a backup " +
 			"(`glowplug restore FILE --replace`), or see with `glowplug store accept-loss --dry-run` what is left of it"
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "hint: "+remedy)
+	fmt.Fprintln(notes, "hint: "+remedy)
 	return err
 }

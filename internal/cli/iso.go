@@ -31,9 +31,6 @@ func newISOInspectCommand() *cobra.Command {
   glowplug iso inspect -o json fedora-coreos.iso`,
 		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			file, img, err := openISO(args[0])
 			if err != nil {
 				return err
@@ -43,10 +40,7 @@ func newISOInspectCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if output != outputText {
-				return writeOutput(cmd.OutOrStdout(), output, found)
-			}
-			return found.writeText(cmd.OutOrStdout())
+			return writeAs(cmd.OutOrStdout(), output, found, found.writeText)
 		},
 	}
 	addOutput(cmd, &output)

@@ -19,11 +19,23 @@ const (
 // scripts.
 func addOutput(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVarP(value, "output", "o", outputText, "text, json or yaml")
-	completeChoices(cmd, "output", outputText, outputJSON, outputYAML)
+	addChoices(cmd, "output", outputText, outputJSON, outputYAML)
 }
 
-func checkOutput(value string) error {
-	return checkChoice("output", value, outputText, outputJSON, outputYAML)
+// writeAs writes a value as text, which a function writes, or as JSON or YAML.
+func writeAs(w io.Writer, output string, value any, text func(io.Writer) error) error {
+	if output == outputText {
+		return text(w)
+	}
+	return writeOutput(w, output, value)
+}
+
+// asText returns a function that writes a text, for writeAs.
+func asText(text string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
 }
 
 // writeOutput writes a value as JSON or YAML. Both have the field names of its JSON tags.

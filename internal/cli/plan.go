@@ -95,9 +95,6 @@ possible, and 2 for wrong usage. docs/reference/plan.md has the rules.`,
 }
 
 func (p *planCommand) run(cmd *cobra.Command, args []string) error {
-	if err := checkOutput(p.output); err != nil {
-		return err
-	}
 	facts, err := p.facts(cmd.InOrStdin())
 	if err != nil {
 		return err
@@ -122,12 +119,9 @@ func (p *planCommand) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s cannot be planned: %w", name, err)
 	}
 	result.Config, result.Host = name, p.host
-	if p.output != outputText {
-		err = writeOutput(cmd.OutOrStdout(), p.output, result)
-	} else {
-		out := cmd.OutOrStdout()
-		err = result.Fprint(out, plan.Style{Color: colored(out), Bars: isTerminal(out), Width: terminalWidth()})
-	}
+	err = writeAs(cmd.OutOrStdout(), p.output, result, func(out io.Writer) error {
+		return result.Fprint(out, plan.Style{Color: colored(out), Bars: isTerminal(out), Width: terminalWidth()})
+	})
 	if err != nil {
 		return err
 	}

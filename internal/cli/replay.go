@@ -115,11 +115,7 @@ func (d *diffCommand) boots(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if d.output != outputText {
-		err = writeOutput(cmd.OutOrStdout(), d.output, difference)
-	} else {
-		_, err = fmt.Fprint(cmd.OutOrStdout(), difference.Text())
-	}
+	err = writeAs(cmd.OutOrStdout(), d.output, difference, asText(difference.Text()))
 	if err == nil && len(difference.Differences) > 0 {
 		return exitError(exitChanges)
 	}

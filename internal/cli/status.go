@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,20 +49,13 @@ Ignition will do with it.`,
 }
 
 func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
-	if err := checkOutput(s.output); err != nil {
-		return err
-	}
 	ctx := cmd.Context()
 	if len(args) == 0 {
 		found, err := status.Overview(ctx, s.do, s.flagNamespace, time.Now())
 		if err != nil {
 			return err
 		}
-		if s.output != outputText {
-			return writeOutput(cmd.OutOrStdout(), s.output, found)
-		}
-		_, err = io.WriteString(cmd.OutOrStdout(), found.Text(time.Now()))
-		return err
+		return writeAs(cmd.OutOrStdout(), s.output, found, asText(found.Text(time.Now())))
 	}
 	namespace, name, err := s.findHost(ctx, hostName(args[0]))
 	if err != nil {
@@ -78,9 +70,5 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if s.output != outputText {
-		return writeOutput(cmd.OutOrStdout(), s.output, found)
-	}
-	_, err = io.WriteString(cmd.OutOrStdout(), found.Text(time.Now()))
-	return err
+	return writeAs(cmd.OutOrStdout(), s.output, found, asText(found.Text(time.Now())))
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
@@ -39,9 +38,6 @@ func newTokenList() *cobra.Command {
   glowplug token list -A -o json`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			request := client.Request{Resource: tokensResource}
 			if !all {
 				request.Namespace = options.namespace()
@@ -182,9 +178,4 @@ admin.kubeconfig are of no use from then on.`,
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", "./glowplug-data", "the server's data directory")
 	return cmd
-}
-
-// accountMeta returns the metadata of an object of an account.
-func accountMeta(namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }

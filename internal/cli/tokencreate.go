@@ -13,6 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -56,10 +57,6 @@ The token is shown only now. Store it where nobody else may read it.`,
   glowplug token create grafana --role view --all-namespaces -o kubeconfig >grafana.kubeconfig`,
 		Args: arguments("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := checkChoice("output", t.output, outputText, outputKubeconfig, outputJSON, outputYAML)
-			if err != nil {
-				return err
-			}
 			if t.inAll && t.role == "" {
 				return usagef("--all-namespaces is for --role, which is missing")
 			}
@@ -82,7 +79,7 @@ The token is shown only now. Store it where nobody else may read it.`,
 	flags.DurationVar(&t.life, "ttl", 30*24*time.Hour, "how long the token is valid: 24h, or 720h for 30 days")
 	flags.StringVarP(&t.output, "output", "o", outputText,
 		"text (the token alone), kubeconfig, or the TokenRequest as json or yaml")
-	completeChoices(cmd, "output", outputText, outputKubeconfig, outputJSON, outputYAML)
+	addChoices(cmd, "output", outputText, outputKubeconfig, outputJSON, outputYAML)
 	return cmd
 }
 
@@ -97,7 +94,7 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 	}
 	created, err := t.create(ctx, client.Request{
 		Resource: "serviceaccounts", Namespace: namespace,
-		Body: &v1.ServiceAccount{ObjectMeta: accountMeta(namespace, t.account)},
+		Body: &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: t.account}},
 	})
 	if err != nil {
 		return err
@@ -170,12 +167,16 @@ func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.R
 	stored := &rbacv1.RoleBinding{}
 	request := client.Request{
 		Root: rbacRoot, Resource: "rolebindings", Namespace: namespace,
-		Body: &rbacv1.RoleBinding{ObjectMeta: accountMeta(namespace, name), RoleRef: ref, Subjects: subjects},
+		Body: &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: ref, Subjects: subjects,
+		},
 	}
 	if t.inAll {
 		name, in = namespace+"-"+name, " in all namespaces"
 		request.Resource, request.Namespace = "clusterrolebindings", ""
-		request.Body = &rbacv1.ClusterRoleBinding{ObjectMeta: accountMeta("", name), RoleRef: ref, Subjects: subjects}
+		request.Body = &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: subjects,
+		}
 	}
 	created, err := t.create(ctx, request)
 	if err != nil {

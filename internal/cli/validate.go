@@ -54,9 +54,6 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
   glowplug validate --plan --blank /dev/sda=500GB examples/`,
 		Args: arguments("PATH…"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkKickstartVersion(installer); err != nil {
-				return err
-			}
 			facts, err := disks.planned(plans, cmd.InOrStdin())
 			if err != nil {
 				return err
@@ -72,17 +69,10 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 					return err
 				}
 			}
-			if err := c.layers(); err != nil {
-				return err
-			}
-			if err := c.planAll(); err != nil {
-				return err
-			}
-			if err := c.renderAll(); err != nil {
-				return err
-			}
-			if err := c.advise(); err != nil {
-				return err
+			for _, check := range []func() error{c.layers, c.planAll, c.renderAll, c.advise} {
+				if err := check(); err != nil {
+					return err
+				}
 			}
 			if c.objects == 0 && c.errors == 0 {
 				return withHint(fmt.Errorf("there is nothing to check under %s", strings.Join(args, ", ")),

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -18,17 +17,10 @@ func newVersionCommand() *cobra.Command {
   glowplug version -o json`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			if output != outputText {
-				return writeOutput(cmd.OutOrStdout(), output, map[string]string{
-					"version": version.Version, "commit": version.Commit(), "kubernetesVersion": version.KubernetesVersion,
-					"goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				})
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Line())
-			return err
+			return writeAs(cmd.OutOrStdout(), output, map[string]string{
+				"version": version.Version, "commit": version.Commit(), "kubernetesVersion": version.KubernetesVersion,
+				"goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+			}, asText(version.Line()+"\n"))
 		},
 	}
 	addOutput(cmd, &output)
