@@ -114,9 +114,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		if err != nil {
 			return err
 		}
-		for _, warning := range client.Warnings(header) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", warning)
-		}
+		printWarnings(cmd.ErrOrStderr(), client.Warnings(header))
 	}
 	if a.output != "" {
 		return writeObject(cmd.OutOrStdout(), a.output, host)

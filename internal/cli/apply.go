@@ -45,11 +45,9 @@ const applyManager = "glowplug-apply"
 
 func newApplyCommand() *cobra.Command {
 	var (
-		options  clientOptions
-		files    []string
-		dryRun   string
-		filesDir string
-		plain    plainOptions
+		options clientOptions
+		p       preparer
+		dryRun  string
 	)
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
@@ -69,17 +67,10 @@ Without such a flag an existing object keeps its selector.`,
   glowplug apply -f node7.bu --mac 52:54:00:10:00:11 --dry-run`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(files) == 0 {
-				return withHint(usagef("missing flag -f"),
-					"name the manifests or config files: glowplug apply -f PATH; - is standard input")
-			}
 			if err := checkChoice("dry-run", dryRun, dryRunNone, dryRunServer); err != nil {
 				return withHint(err, "glowplug validate checks files without a server")
 			}
-			p := preparer{
-				out: cmd.ErrOrStderr(), stdin: cmd.InOrStdin(), filesDir: filesDir, namespace: options.namespace(), plain: plain,
-			}
-			docs, err := p.prepare(files)
+			docs, err := p.prepare(cmd, &options)
 			if err != nil {
 				return err
 			}
@@ -88,25 +79,22 @@ Without such a flag an existing object keeps its selector.`,
 				return err
 			}
 			a := applier{
-				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), client: c, selector: plain.selector,
+				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), client: c, selector: p.plain.selector,
 				query: url.Values{"fieldValidation": {"Strict"}},
 			}
 			if dryRun == dryRunServer {
 				a.query.Set("dryRun", "All")
 			}
-			return a.all(cmd.Context(), lowestFirst(docs))
+			return a.all(cmd.Context(), docs)
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
-		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
 	options.addNamespace(cmd, "namespace of objects without one")
 	cmd.Flags().StringVar(&dryRun, "dry-run", dryRunNone,
 		"none; server, also without a value: let the server check everything, and write nothing")
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunServer
 	completeChoices(cmd, "dry-run", dryRunNone, dryRunServer)
-	addFilesDir(cmd, &filesDir)
-	plain.addFlags(cmd)
+	p.addFlags(cmd)
 	return cmd
 }
 
@@ -190,7 +178,7 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	}
 	v, done := verdictOf(&after), doneTo(before, &after)
 	if !v.mendable {
-		a.warn(warnings)
+		printWarnings(a.notes, warnings)
 	}
 	isChanged := func(lower *prepared) bool { return lower.changed }
 	isUnchanged := done == unchanged
@@ -242,7 +230,7 @@ func (a *applier) judge(ctx context.Context, l *lateConfig, docs []*prepared) er
 		}
 		l.failure = verdictOf(&now).failure
 	}
-	a.warn(l.warnings)
+	printWarnings(a.notes, l.warnings)
 	switch {
 	case l.mayMend(docs) && a.isDryRun():
 		fmt.Fprintf(a.notes, "note: the warning is about %s over the hosts and layers that are stored, and a dry run does "+
@@ -254,9 +242,10 @@ func (a *applier) judge(ctx context.Context, l *lateConfig, docs []*prepared) er
 	return l.failure.error(l.name, a.isDryRun())
 }
 
-func (a *applier) warn(warnings []string) {
+// printWarnings prints the warnings of an answer of the server.
+func printWarnings(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
-		fmt.Fprintf(a.notes, "warning: %s\n", warning)
+		fmt.Fprintf(w, "warning: %s\n", warning)
 	}
 }
 

@@ -2,12 +2,13 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"glowplug/internal/client"
@@ -26,17 +27,15 @@ const impactPath = "/api/v1/impact"
 // diffCommand has the flags of diff.
 type diffCommand struct {
 	clientOptions
-	preparer
-	files    []string
+	preparer preparer
 	show     bool
 	output   string
-	selector plainOptions
 }
 
 // changeSet is the body of a request for an impact.
 type changeSet struct {
-	Apply  []json.RawMessage `json:"apply,omitempty"`
-	Delete []json.RawMessage `json:"delete,omitempty"`
+	Apply  []map[string]any `json:"apply,omitempty"`
+	Delete []map[string]any `json:"delete,omitempty"`
 }
 
 func newDiffCommand() *cobra.Command {
@@ -75,15 +74,12 @@ be computed, and 2 for wrong usage.`,
 		Args: arguments("[BOOT]", "[BOOT]"),
 		RunE: d.run,
 	}
-	d.clientOptions.addFlags(cmd)
+	d.addFlags(cmd)
+	d.preparer.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&d.files, "filename", "f", nil,
-		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
 	d.addNamespace(cmd, "namespace of objects, or of boots, without one")
 	flags.BoolVar(&d.preparer.deletes, "delete", false, "show what deleting the objects would change")
 	flags.BoolVar(&d.show, "show", false, "show the difference of the bytes that hosts receive")
-	addFilesDir(cmd, &d.filesDir)
-	d.selector.addFlags(cmd)
 	addOutput(cmd, &d.output)
 	return cmd
 }
@@ -92,13 +88,7 @@ func (d *diffCommand) run(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return d.boots(cmd, args)
 	}
-	if len(d.files) == 0 {
-		return withHint(usagef("missing flag -f"),
-			"name the manifests or config files: glowplug diff -f PATH; - is standard input")
-	}
-	d.preparer.out, d.preparer.stdin = cmd.ErrOrStderr(), cmd.InOrStdin()
-	d.preparer.namespace, d.plain = d.clientOptions.namespace(), d.selector
-	docs, err := d.prepare(d.files)
+	docs, err := d.preparer.prepare(cmd, &d.clientOptions)
 	if err != nil {
 		return err
 	}
@@ -106,7 +96,7 @@ func (d *diffCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := d.changes(cmd, c, lowestFirst(docs))
+	set, err := d.changes(cmd, c, docs)
 	if err != nil {
 		return err
 	}
@@ -115,14 +105,10 @@ func (d *diffCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	a := applier{notes: cmd.ErrOrStderr()}
-	a.warn(warnings)
-	if d.output != outputText {
-		err = writeOutput(cmd.OutOrStdout(), d.output, answer)
-	} else {
-		out := cmd.OutOrStdout()
-		err = answer.Fprint(out, impact.Style{Color: colored(out)})
-	}
+	printWarnings(cmd.ErrOrStderr(), warnings)
+	err = writeAs(cmd.OutOrStdout(), d.output, answer, func(out io.Writer) error {
+		return answer.Fprint(out, impact.Style{Color: colored(out)})
+	})
 	if err != nil {
 		return err
 	}
@@ -137,7 +123,7 @@ func (d *diffCommand) run(cmd *cobra.Command, args []string) error {
 
 // changes returns the change set of the objects.
 func (d *diffCommand) changes(cmd *cobra.Command, c *client.Client, docs []*prepared) (*changeSet, error) {
-	a := applier{notes: cmd.ErrOrStderr(), client: c, selector: d.selector.selector}
+	a := applier{notes: cmd.ErrOrStderr(), client: c, selector: d.preparer.plain.selector}
 	set := &changeSet{}
 	for _, p := range docs {
 		if p.spec != nil {
@@ -145,37 +131,20 @@ func (d *diffCommand) changes(cmd *cobra.Command, c *client.Client, docs []*prep
 				return nil, err
 			}
 		}
-		text, err := yaml.YAMLToJSON(p.doc.YAML)
-		if err != nil {
+		var object unstructured.Unstructured
+		if err := yaml.Unmarshal(p.doc.YAML, &object.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.doc.String(), err)
 		}
-		if text, err = withNamespace(text, p.doc.Namespace); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.doc.String(), err)
+		if p.doc.Namespace != "" {
+			object.SetNamespace(p.doc.Namespace)
 		}
 		if d.preparer.deletes {
-			set.Delete = append(set.Delete, text)
+			set.Delete = append(set.Delete, object.Object)
 		} else {
-			set.Apply = append(set.Apply, text)
+			set.Apply = append(set.Apply, object.Object)
 		}
 	}
 	return set, nil
-}
-
-// withNamespace sets the namespace of an object that has one.
-func withNamespace(text []byte, namespace string) ([]byte, error) {
-	if namespace == "" {
-		return text, nil
-	}
-	var object map[string]any
-	if err := json.Unmarshal(text, &object); err != nil {
-		return nil, err
-	}
-	metadata, _ := object["metadata"].(map[string]any)
-	if metadata == nil {
-		return text, nil
-	}
-	metadata["namespace"] = namespace
-	return json.Marshal(object)
 }
 
 // ask asks the server for the impact of a change set.

@@ -4,14 +4,9 @@ package cli
 // over it, which do not compile without it, and each image before the hosts that boot it. All others
 // keep their order.
 func lowestFirst(docs []*prepared) []*prepared {
-	configs, images := map[string]*prepared{}, map[string]*prepared{}
+	known := map[string]*prepared{}
 	for _, p := range docs {
-		switch p.doc.Kind {
-		case "IgnitionConfig":
-			configs[p.doc.Namespace+"/"+p.doc.Name] = p
-		case "ISCSICdrom":
-			images[p.doc.Namespace+"/"+p.doc.Name] = p
-		}
+		known[p.doc.Kind+" "+p.doc.Namespace+"/"+p.doc.Name] = p
 	}
 	ordered := make([]*prepared, 0, len(docs))
 	seen := map[*prepared]bool{}
@@ -22,12 +17,12 @@ func lowestFirst(docs []*prepared) []*prepared {
 		}
 		seen[p] = true
 		for _, name := range p.layers {
-			if lower := configs[p.doc.Namespace+"/"+name]; lower != nil {
+			if lower := known["IgnitionConfig "+p.doc.Namespace+"/"+name]; lower != nil {
 				p.below = append(p.below, lower)
 				add(lower)
 			}
 		}
-		if image := images[p.image]; image != nil {
+		if image := known["ISCSICdrom "+p.image]; image != nil {
 			p.bootsOther = true
 			add(image)
 		}

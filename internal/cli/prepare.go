@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -44,18 +45,32 @@ type prepared struct {
 // preparer makes objects of files. It resolves local parts, and refuses configs that do
 // not compile before anything is sent.
 type preparer struct {
+	files     []string
+	filesDir  string
+	plain     plainOptions
 	out       io.Writer
 	stdin     io.Reader
-	filesDir  string
 	namespace string
-	plain     plainOptions
 	// deletes is true for a deletion of the objects, which needs their kinds and names alone.
 	deletes bool
 }
 
-func (p *preparer) prepare(paths []string) ([]*prepared, error) {
+func (p *preparer) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVarP(&p.files, "filename", "f", nil,
+		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
+	addFilesDir(cmd, &p.filesDir)
+	p.plain.addFlags(cmd)
+}
+
+// prepare returns the objects of the files, each after those that it needs.
+func (p *preparer) prepare(cmd *cobra.Command, options *clientOptions) ([]*prepared, error) {
+	if len(p.files) == 0 {
+		return nil, withHint(usagef("missing flag -f"),
+			"name the manifests or config files: "+cmd.CommandPath()+" -f PATH; - is standard input")
+	}
+	p.out, p.stdin, p.namespace = cmd.ErrOrStderr(), cmd.InOrStdin(), options.namespace()
 	var all []*prepared
-	for _, path := range paths {
+	for _, path := range p.files {
 		found, err := p.path(path)
 		if err != nil {
 			return nil, err
@@ -67,13 +82,13 @@ func (p *preparer) prepare(paths []string) ([]*prepared, error) {
 		fmt.Fprintln(p.out, "nothing was sent to the server")
 		return nil, errSilent
 	case len(all) == 0:
-		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")),
+		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(p.files, ", ")),
 			"manifests end in .yaml, .yml or .json")
 	case p.plain.given() && (len(all) != 1 || all[0].spec == nil):
 		return nil, withHint(usagef("--name and the flags that select machines are for one config file that is no manifest"),
 			"a manifest has both itself: metadata.name and spec.selector")
 	}
-	return all, nil
+	return lowestFirst(all), nil
 }
 
 // path reads one path of the command line; nil stands for an object with errors, which

@@ -89,7 +89,7 @@ func (d *diffCommand) boots(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 1:
 		return usagef("missing the other BOOT: two boots are compared")
-	case len(d.files) > 0 || d.preparer.deletes || d.show:
+	case len(d.preparer.files) > 0 || d.preparer.deletes || d.show:
 		return usagef("-f, --delete and --show are for manifests, and not for boots")
 	}
 	for _, arg := range args {

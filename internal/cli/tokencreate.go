@@ -139,9 +139,7 @@ func (t *tokenCreation) create(ctx context.Context, request client.Request) (cre
 	}
 	request.Method, request.Query = http.MethodPost, url.Values{"fieldManager": {"glowplug-token"}}
 	header, err := c.Do(ctx, &request, nil)
-	for _, warning := range client.Warnings(header) {
-		fmt.Fprintf(t.notes, "warning: %s\n", warning)
-	}
+	printWarnings(t.notes, client.Warnings(header))
 	if client.Code(err) == http.StatusConflict {
 		return false, nil
 	}
