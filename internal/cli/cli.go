@@ -223,6 +223,13 @@ func hintOf(err error, cmd *cobra.Command) string {
 	return ""
 }
 
+// warner returns a function that prints a warning with its remedy.
+func warner(cmd *cobra.Command) func(message, remedy string) {
+	return func(message, remedy string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
+	}
+}
+
 // permissionHint is the remedy for a file that the user of this program may not use.
 func permissionHint(path string) string {
 	return fmt.Sprintf("this program runs as user %d: check the owners and modes of %s and the folders above it",

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 )
 
@@ -22,15 +22,13 @@ import (
 type clientOptions struct {
 	server, kubeconfig, context, flagNamespace string
 	// warn prints a warning with its remedy; nil: there are no warnings.
-	warn func(warning error, remedy string)
+	warn func(message, remedy string)
 	// connected is the client once there is one.
 	connected *client.Client
 }
 
 func (o *clientOptions) addFlags(cmd *cobra.Command) {
-	o.warn = func(warning error, remedy string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\nhint: %s\n", warning, remedy)
-	}
+	o.warn = warner(cmd)
 	cmd.Flags().StringVar(&o.server, "server", "",
 		"URL of the server: its admin listener, which needs no credential (http://127.0.0.1:8081 or unix:PATH),"+
 			" or with --kubeconfig or --context another address than the kubeconfig's")
@@ -120,6 +118,17 @@ func (o *clientOptions) findHost(ctx context.Context, name string) (namespace, h
 	}
 	namespace, host, _ = strings.Cut(answer.Host, "/")
 	return namespace, host, nil
+}
+
+// host returns the host that findHost finds.
+func (o *clientOptions) host(ctx context.Context, name string) (*v1.BareMetalHost, error) {
+	namespace, name, err := o.findHost(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	host := &v1.BareMetalHost{}
+	err = o.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
+	return host, inNamespace(err, namespace)
 }
 
 // findBoots is findHost for the boots of a host, which may be gone.

@@ -68,7 +68,7 @@ func (o *clientOptions) loadKubeconfig() (clientcmd.ClientConfig, error) {
 	}
 	for _, file := range rules.GetLoadingPrecedence() {
 		if loose := keyfile.Loose(file); loose != nil && o.warn != nil {
-			o.warn(loose, loose.Remedy)
+			o.warn(loose.Error(), loose.Remedy)
 		}
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.context}

@@ -65,9 +65,7 @@ func fsck(cmd *cobra.Command, o *clientOptions, store *backend.Options, stopped 
 		if err := store.Check(); err != nil {
 			return nil, err
 		}
-		checked, err := backend.FsckStopped(cmd.Context(), store, func(message, remedy string) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
-		})
+		checked, err := backend.FsckStopped(cmd.Context(), store, warner(cmd))
 		return checked, stopFirst(err)
 	}
 	c, err := o.connect(cmd.Context())

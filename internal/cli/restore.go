@@ -47,9 +47,7 @@ missing there, and with --replace those that are there as well.`,
 			if err := o.Check(); err != nil {
 				return err
 			}
-			o.Warn = func(message, remedy string) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
-			}
+			o.Warn = warner(cmd)
 			o.Save = func(_ context.Context, write func(io.Writer) error) (string, error) {
 				return saveFormer(o.DataDir, time.Now(), write)
 			}

@@ -178,9 +178,7 @@ func newStoreDecision(name, short, long, example, done string,
 }
 
 func openStore(cmd *cobra.Command, o backend.OperatorOptions) (*backend.Store, error) {
-	store, err := backend.OpenStore(cmd.Context(), o, func(message, remedy string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
-	})
+	store, err := backend.OpenStore(cmd.Context(), o, warner(cmd))
 	return store, stopFirst(err)
 }
 
