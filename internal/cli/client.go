@@ -120,8 +120,8 @@ func (o *clientOptions) findHost(ctx context.Context, name string) (namespace, h
 	return namespace, host, nil
 }
 
-// host returns the host that findHost finds.
-func (o *clientOptions) host(ctx context.Context, name string) (*v1.BareMetalHost, error) {
+// readHost reads the host that findHost finds.
+func (o *clientOptions) readHost(ctx context.Context, name string) (*v1.BareMetalHost, error) {
 	namespace, name, err := o.findHost(ctx, name)
 	if err != nil {
 		return nil, err

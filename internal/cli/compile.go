@@ -117,6 +117,32 @@ func compileSource(src compile.Source, name, filesDir string, stderr io.Writer) 
 	return artifact, nil
 }
 
+// isFile reports whether an argument is a source in a file, and not the name of a config on the server.
+func isFile(arg string) bool { return arg == "-" || strings.Contains(arg, "/") || formatOf(arg) != "" }
+
+// compileIgnition compiles an Ignition config in a file, for a command that takes the name of one on the server as well.
+// What the command does with it is the end of the sentence "only an Ignition config …".
+func compileIgnition(cmd *cobra.Command, file, format, does string) (name string, config []byte, err error) {
+	if err := checkChoice("format", format, "", compile.FormatButane, compile.FormatIgnition); err != nil {
+		return "", nil, err
+	}
+	src, err := sourceOf(file, format)
+	if err != nil {
+		return "", nil, withHint(err, "name it: --format butane or ignition; a config on the server is NAME, with -n NAMESPACE")
+	}
+	if src.Type != compile.TypeIgnition {
+		return "", nil, usagef("%s is a kickstart: only an Ignition config %s", file, does)
+	}
+	if name, err = readSource(&src, file, cmd.InOrStdin()); err != nil {
+		return "", nil, err
+	}
+	artifact, err := compileSource(src, name, "", cmd.ErrOrStderr())
+	if err != nil {
+		return "", nil, err
+	}
+	return name, artifact.Bytes, nil
+}
+
 // typeOf returns the type of the configs in a format.
 func typeOf(format string) string {
 	if format == compile.FormatKickstart {

@@ -14,9 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
-	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/plan"
@@ -130,8 +128,8 @@ func (p *planCommand) run(cmd *cobra.Command, args []string) error {
 
 // source returns the config that is planned, and its name.
 func (p *planCommand) source(cmd *cobra.Command, args []string) (name string, config []byte, err error) {
-	if len(args) == 1 && (args[0] == "-" || strings.Contains(args[0], "/") || formatOf(args[0]) != "") {
-		config, err = p.compile(cmd, args[0])
+	if len(args) == 1 && isFile(args[0]) {
+		_, config, err = compileIgnition(cmd, args[0], p.format, "can be planned")
 		return args[0], config, err
 	}
 	return p.fetch(cmd.Context(), args)
@@ -199,28 +197,6 @@ func (o *diskOptions) facts(stdin io.Reader) (*disk.Facts, error) {
 	return facts, nil
 }
 
-// compile compiles the config in a file.
-func (p *planCommand) compile(cmd *cobra.Command, name string) ([]byte, error) {
-	if err := checkChoice("format", p.format, "", compile.FormatButane, compile.FormatIgnition); err != nil {
-		return nil, err
-	}
-	src, err := sourceOf(name, p.format)
-	if err != nil {
-		return nil, err
-	}
-	if src.Type != compile.TypeIgnition {
-		return nil, usagef("%s is a kickstart: only an Ignition config can be planned", name)
-	}
-	if name, err = readSource(&src, name, cmd.InOrStdin()); err != nil {
-		return nil, err
-	}
-	artifact, err := compileSource(src, name, "", cmd.ErrOrStderr())
-	if err != nil {
-		return nil, err
-	}
-	return artifact.Bytes, nil
-}
-
 // fetch returns a config of the server with all configs that it refers to merged: the named config,
 // or the config that the host receives.
 func (p *planCommand) fetch(ctx context.Context, args []string) (name string, config []byte, err error) {
@@ -245,14 +221,9 @@ func (p *planCommand) fetch(ctx context.Context, args []string) (name string, co
 
 // hardware returns the disks in status.hardware of the host; nil: they are unknown.
 func (p *planCommand) hardware(ctx context.Context) (*disk.Facts, error) {
-	host := &v1.BareMetalHost{}
-	namespace, name, _ := strings.Cut(p.host, "/")
-	err := p.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
-	if err != nil {
-		return nil, inNamespace(err, namespace)
-	}
-	if host.Status.Hardware == nil {
-		return nil, nil
+	host, err := p.readHost(ctx, p.host)
+	if err != nil || host.Status.Hardware == nil {
+		return nil, err
 	}
 	facts, err := disk.OfHardware(host.Status.Hardware)
 	if err != nil {

@@ -47,22 +47,17 @@ asks. It writes the annotation glowplug.dev/rearm.`,
 
 func (r *reinstallCommand) run(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
-	namespace, name, err := r.findHost(ctx, hostName(args[0]))
+	host, err := r.readHost(ctx, hostName(args[0]))
 	if err != nil {
 		return err
 	}
-	request := client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}
-	host := &v1.BareMetalHost{}
-	if err := r.do(ctx, request, host); err != nil {
-		return inNamespace(err, namespace)
-	}
+	name := host.Namespace + "/" + host.Name
 	if host.Spec.Image == v1.ImageLocalBoot {
-		return fmt.Errorf("host %s/%s boots its disk (spec.image is %s): set spec.image to an image", namespace, name,
+		return fmt.Errorf("host %s boots its disk (spec.image is %s): set spec.image to an image", name,
 			v1.ImageLocalBoot)
 	}
 	if host.Spec.BootMode == v1.BootForever {
-		return fmt.Errorf("host %s/%s boots its image at every boot (bootMode forever): nothing has to be armed",
-			namespace, name)
+		return fmt.Errorf("host %s boots its image at every boot (bootMode forever): nothing has to be armed", name)
 	}
 	if !r.yes {
 		found, _, err := status.Gets(ctx, r.do, host)
@@ -74,7 +69,7 @@ func (r *reinstallCommand) run(cmd *cobra.Command, args []string) error {
 		if host.Spec.Image != "" {
 			what = "image " + host.Spec.Image
 		}
-		consequence := "At its next boot " + namespace + "/" + name + " boots " + what + " again"
+		consequence := "At its next boot " + name + " boots " + what + " again"
 		if device := host.Spec.RootDeviceHints.Device(); device != "" {
 			consequence += ", and installs it on " + device
 		}
@@ -83,14 +78,17 @@ func (r *reinstallCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	request.Method, request.Header = http.MethodPatch, map[string]string{"Content-Type": "application/merge-patch+json"}
-	request.Body = map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{v1.AnnotationRearm: time.Now().UTC().Format(time.RFC3339Nano)},
-	}}
+	request := client.Request{
+		Method: http.MethodPatch, Resource: "baremetalhosts", Namespace: host.Namespace, Name: host.Name,
+		Header: map[string]string{"Content-Type": "application/merge-patch+json"},
+		Body: map[string]any{"metadata": map[string]any{
+			"annotations": map[string]string{v1.AnnotationRearm: time.Now().UTC().Format(time.RFC3339Nano)},
+		}},
+	}
 	if err := r.do(ctx, request, host); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "baremetalhost %s/%s armed: restart the machine\n", namespace, name)
+	fmt.Fprintf(cmd.OutOrStdout(), "baremetalhost %s armed: restart the machine\n", name)
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/client"
-	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
@@ -52,7 +51,7 @@ as the machine does, where one of those has a newer version.`,
 				return usagef("--spec: there is no Ignition spec %q: there are %s", spec, strings.Join(ignition.Versions(), ", "))
 			}
 			name := args[0]
-			if name != "-" && !strings.Contains(name, "/") && formatOf(name) == "" {
+			if !isFile(name) {
 				query := url.Values{}
 				for key, value := range map[string]string{"spec": spec, "host": host} {
 					if value != "" {
@@ -81,24 +80,11 @@ as the machine does, where one of those has a newer version.`,
 			if err != nil {
 				return usagef("--allow-fetch: %v", err)
 			}
-			if err := checkChoice("format", format, "", compile.FormatButane, compile.FormatIgnition); err != nil {
-				return err
-			}
-			src, err := sourceOf(name, format)
-			if err != nil {
-				return withHint(err, "name it: --format butane or ignition; a config on the server is NAME, with -n NAMESPACE")
-			}
-			if name, err = readSource(&src, name, cmd.InOrStdin()); err != nil {
-				return err
-			}
-			artifact, err := compileSource(src, name, "", cmd.ErrOrStderr())
+			name, config, err := compileIgnition(cmd, name, format, "names others")
 			if err != nil {
 				return err
 			}
-			if artifact.IgnitionVersion == "" {
-				return usagef("%s is a kickstart: only an Ignition config names others", name)
-			}
-			body, err := remote.New(remote.Options{Allow: list}).Render(cmd.Context(), name, artifact.Bytes, spec)
+			body, err := remote.New(remote.Options{Allow: list}).Render(cmd.Context(), name, config, spec)
 			if err != nil {
 				return err
 			}

@@ -5,8 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "glowplug/api/v1"
-	"glowplug/internal/client"
 	"glowplug/internal/status"
 )
 
@@ -57,14 +55,9 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		return writeAs(cmd.OutOrStdout(), s.output, found, asText(found.Text(time.Now())))
 	}
-	namespace, name, err := s.findHost(ctx, hostName(args[0]))
+	host, err := s.readHost(ctx, hostName(args[0]))
 	if err != nil {
 		return err
-	}
-	host := &v1.BareMetalHost{}
-	err = s.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
-	if err != nil {
-		return inNamespace(err, namespace)
 	}
 	found, _, err := status.Of(ctx, s.do, host, time.Now())
 	if err != nil {
