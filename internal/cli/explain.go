@@ -27,7 +27,7 @@ import (
 type explainer struct {
 	clientOptions
 	manifests                   []string
-	namespace, endpoint, as     string
+	endpoint, as                string
 	from, accept, agent, expect string
 	isolate                     model.Isolation
 	output                      string
@@ -68,8 +68,7 @@ With --manifests the command answers from files, before anything is applied. Wit
 	flags.StringSliceVar(&e.manifests, "manifests", nil,
 		"answer from these files and folders instead of a server (repeatable)")
 	app.AddIsolation(flags, &e.isolate, "with --manifests: answer as a server with this --isolate-namespaces")
-	flags.StringVarP(&e.namespace, "namespace", "n", "",
-		"namespace of the host NAME (default that of the kubeconfig, or else the only one with such a host)")
+	e.addHostNamespace(cmd, "the host NAME")
 	flags.StringVar(&e.endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
 	flags.StringVar(&e.as, "as", explain.AsMachine, "machine, or believed: ask as an administrator")
 	flags.StringVar(&e.from, "from", "", "the address that the machine asks from")
@@ -101,8 +100,8 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 	} {
 		query.Set(key, value)
 	}
-	if host := query.Get("host"); e.namespace != "" && host != "" && !strings.Contains(host, "/") {
-		query.Set("host", e.namespace+"/"+host)
+	if host := query.Get("host"); e.flagNamespace != "" && host != "" && !strings.Contains(host, "/") {
+		query.Set("host", e.flagNamespace+"/"+host)
 	}
 	query.Set("namespace", e.currentNamespace())
 	var answer *explain.Explanation
@@ -123,8 +122,8 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 // currentNamespace returns the preferred namespace of a host that is named without one; "":
 // there is none.
 func (e *explainer) currentNamespace() string {
-	if e.namespace != "" || len(e.manifests) > 0 {
-		return e.namespace
+	if e.flagNamespace != "" || len(e.manifests) > 0 {
+		return e.flagNamespace
 	}
 	return e.clientOptions.currentNamespace()
 }
