@@ -14,9 +14,7 @@ func (c *checker) advise() error {
 		if doc == nil || c.broken[a.Lacks] {
 			return
 		}
-		f := newPlaces(doc).finding(a.Field, a.Advice.String())
-		f.Severity = report.Warning
-		found[doc] = append(found[doc], f)
+		found[doc] = append(found[doc], newPlaces(doc).finding(report.Warning, a.Field, a.Advice.String()))
 	})
 	for _, doc := range c.related {
 		if len(found[doc]) > 0 {

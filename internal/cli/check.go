@@ -167,11 +167,11 @@ func (c *checker) document(doc *manifest.Document) error {
 		version = kind.GroupVersion
 	}
 	if doc.APIVersion != version.String() {
-		found = append(found, p.finding("apiVersion", fmt.Sprintf("apiVersion is %q and has to be %q", doc.APIVersion,
-			version)))
+		found = append(found, p.finding(report.Error, "apiVersion",
+			fmt.Sprintf("apiVersion is %q and has to be %q", doc.APIVersion, version)))
 	}
 	if kind == nil {
-		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
+		f := p.finding(report.Error, "kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
 		f.Hint = "kinds are " + strings.Join(kinds.NamesInManifests(), ", ")
 		found = append(found, f)
 	} else {
@@ -190,7 +190,8 @@ func (c *checker) document(doc *manifest.Document) error {
 	}
 	key := doc.Kind + " " + doc.Namespace + "/" + doc.Name
 	if earlier, twice := c.seen[key]; twice {
-		f := p.finding("metadata.name", fmt.Sprintf("%s %s is already defined at %s", doc.Kind, doc.Name, earlier))
+		f := p.finding(report.Error, "metadata.name",
+			fmt.Sprintf("%s %s is already defined at %s", doc.Kind, doc.Name, earlier))
 		f.Hint = "the later object would replace the earlier one; rename one of them"
 		found = append(found, f)
 	} else {
@@ -246,21 +247,20 @@ func decode(p *places, doc *manifest.Document, kind *kinds.Kind) (into runtime.O
 		if m := quoted.FindStringSubmatch(err.Error()); m != nil {
 			path = m[1]
 		}
-		f := p.unknownField(path, err.Error())
-		found = append(found, f)
+		found = append(found, p.unknownField(path, err.Error()))
 	}
 	meta := into.(metav1.Object)
 	if kind.Namespaced {
 		meta.SetNamespace(cmp.Or(meta.GetNamespace(), v1.NamespaceDefault))
 	}
 	for _, err := range kind.Check(into) {
-		f := p.finding(err.Field, err.ErrorBody())
+		f := p.finding(report.Error, err.Field, err.ErrorBody())
 		f.Path = err.Field
 		found = append(found, f)
 	}
 	for _, key := range v1.UnknownAnnotations(meta.GetAnnotations()) {
-		f := p.finding("metadata.annotations", key+" has no effect")
-		f.Severity, f.Path, f.Hint = report.Warning, "metadata.annotations", v1.AnnotationsHint
+		f := p.finding(report.Warning, "metadata.annotations", key+" has no effect")
+		f.Path, f.Hint = "metadata.annotations", v1.AnnotationsHint
 		found = append(found, f)
 	}
 	return into, found

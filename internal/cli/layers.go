@@ -69,9 +69,7 @@ func (c *checker) layers() error {
 func (k *checkedConfig) ofLayers() (found report.Report) {
 	add := func(severity report.Severity, message string) {
 		if text, ok := strings.CutPrefix(message, compile.OfLayers); ok {
-			f := k.places.finding("spec.layers", text)
-			f.Severity = severity
-			found = append(found, f)
+			found = append(found, k.places.finding(severity, "spec.layers", text))
 		}
 	}
 	if k.missing != "" {

@@ -48,9 +48,9 @@ func newPlaces(doc *manifest.Document) *places {
 	return p
 }
 
-// finding returns an error at a field, or at the deepest existing part of its path.
-func (p *places) finding(path, message string) report.Finding {
-	f := report.Finding{Severity: report.Error, Line: p.first, Message: message}
+// finding returns a finding at a field, or at the deepest existing part of its path.
+func (p *places) finding(severity report.Severity, path, message string) report.Finding {
+	f := report.Finding{Severity: severity, Line: p.first, Message: message}
 	if p.root != nil {
 		node := locate(p.root, path)
 		f.Line, f.Column = node.Line+p.shift, node.Column
@@ -62,19 +62,13 @@ func (p *places) finding(path, message string) report.Finding {
 
 // unknownField returns the error of a field that its kind does not have, at its key.
 func (p *places) unknownField(path, message string) report.Finding {
-	f := p.finding(path, message)
+	f := p.finding(report.Error, path, message)
 	f.Hint = "the field is not part of the kind; check the spelling and the indentation"
-	parent, name := "", path
-	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		parent, name = path[:i], path[i+1:]
-	}
 	if p.root == nil {
 		return f
 	}
-	at := p.root
-	if parent != "" {
-		at = locate(at, parent)
-	}
+	dot := strings.LastIndexByte(path, '.') // -1 for a field at the top
+	at, name := locate(p.root, path[:max(dot, 0)]), path[dot+1:]
 	for i := 0; at.Kind == yaml.MappingNode && i+1 < len(at.Content); i += 2 {
 		if key := at.Content[i]; key.Value == name {
 			f.Line, f.Column = key.Line+p.shift, key.Column
@@ -85,7 +79,7 @@ func (p *places) unknownField(path, message string) report.Finding {
 
 // wrongType returns the error of a field whose value has another type than it should.
 func (p *places) wrongType(path, found, expected string) report.Finding {
-	f := p.finding(path, fmt.Sprintf("expected %s, found a value of type %s", expected, found))
+	f := p.finding(report.Error, path, fmt.Sprintf("expected %s, found a value of type %s", expected, found))
 	if p.root == nil {
 		return f
 	}
@@ -178,8 +172,8 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 	texts := strings.Split(config, "\n")
 	var out report.Report
 	for _, f := range found {
-		moved := p.finding("spec.config", f.Message)
-		moved.Severity, moved.Path, moved.Hint = f.Severity, f.Path, f.Hint
+		moved := p.finding(f.Severity, "spec.config", f.Message)
+		moved.Path, moved.Hint = f.Path, f.Hint
 		switch {
 		case f.Line < 1:
 		case literal && f.Line <= len(texts) && moved.Line+f.Line <= len(p.lines):

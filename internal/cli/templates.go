@@ -47,8 +47,8 @@ func (c *checker) renderAll() error {
 			return err
 		}
 		if r.failing > maxFailing {
-			r.found = append(r.found, k.places.finding("spec.config", fmt.Sprintf("and it fails for %d more hosts",
-				r.failing-maxFailing)))
+			r.found = append(r.found, k.places.finding(report.Error, "spec.config",
+				fmt.Sprintf("and it fails for %d more hosts", r.failing-maxFailing)))
 		}
 		if err := c.print(k.doc.File, k.places.source, r.found.Tidy()); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (k *checkedConfig) addRendering(r *offline.HostRendering) {
 		t.found = append(t.found, k.places.inConfig(found, k.config.Spec.Config)...)
 		return
 	}
-	f := k.places.finding("spec.config", host+r.Message())
+	f := k.places.finding(report.Error, "spec.config", host+r.Message())
 	f.Hint = "glowplug compile --template --host, with a file of the template alone, shows the line of the rendered text"
 	t.found = append(t.found, f)
 }
@@ -94,9 +94,8 @@ func (k *checkedConfig) addWarnings(r *offline.HostRendering) {
 	}
 	k.rendering.warned = true
 	for _, warning := range warnings {
-		f := k.places.finding("spec.config", "for host "+r.Host.String()+": "+warning)
-		f.Severity = report.Warning
-		k.rendering.found = append(k.rendering.found, f)
+		k.rendering.found = append(k.rendering.found,
+			k.places.finding(report.Warning, "spec.config", "for host "+r.Host.String()+": "+warning))
 	}
 }
 

@@ -34,9 +34,7 @@ func (c *checker) planAll() error {
 		}
 		var placed report.Report
 		for _, f := range c.planned(k.config.Compiled.Artifact) {
-			at := k.places.finding("spec.config", f.Message)
-			at.Severity = f.Severity
-			placed = append(placed, at)
+			placed = append(placed, k.places.finding(f.Severity, "spec.config", f.Message))
 		}
 		if err := c.print(k.doc.File, k.places.source, placed.Tidy()); err != nil {
 			return err
