@@ -92,7 +92,7 @@ func fetchBackup(ctx context.Context, o *clientOptions, w io.Writer) error {
 func saveBackup(cmd *cobra.Command, path string, keys []age.Recipient, write func(io.Writer) error) error {
 	out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	bar := newProgress(errs, path, 0)
-	counted := func(w io.Writer) error { return write(&counting{w, bar}) }
+	counted := func(w io.Writer) error { return write(io.MultiWriter(w, bar)) }
 	var m backup.Manifest
 	var err error
 	if path == "-" {
@@ -120,15 +120,4 @@ func saveBackup(cmd *cobra.Command, path string, keys []age.Recipient, write fun
 		_, err = fmt.Fprintf(out, "%s: %d objects of %s%s\n", path, m.Objects(), m.Created.Format("2006-01-02 15:04:05Z"), size)
 	}
 	return err
-}
-
-// counting counts what is written.
-type counting struct {
-	io.Writer
-	bar *progress
-}
-
-func (c *counting) Write(p []byte) (int, error) {
-	c.bar.add(int64(len(p)))
-	return c.Writer.Write(p)
 }

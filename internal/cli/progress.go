@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"glowplug/internal/domain/report"
 )
 
@@ -48,11 +50,7 @@ func newBar(w io.Writer, label string, total int64, text func(int64) string) *pr
 // isTerminal reports whether a writer is a terminal that can move its cursor.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }
 
 // colored reports whether output has colors: on a terminal, unless NO_COLOR is set.
@@ -71,6 +69,12 @@ func (p *progress) add(n int64) {
 	}
 	p.drawnAt = time.Now()
 	fmt.Fprint(p.w, "\r"+p.line())
+}
+
+// Write implements io.Writer: it counts what is written.
+func (p *progress) Write(content []byte) (int, error) {
+	p.add(int64(len(content)))
+	return len(content), nil
 }
 
 // line returns the bar as text.
