@@ -88,7 +88,7 @@ func (c *configFile) tryOptions(o app.Options, flags *pflag.FlagSet) error {
 	}
 	for _, s := range c.settings {
 		if s.name == bad.Flag && !strings.HasPrefix(originOf(flags, s.name), variableOrigin) {
-			c.add(s, bad.Flag+": "+bad.Reason)
+			c.refuse(s.at, bad.Flag+": "+bad.Reason, "")
 			return nil
 		}
 	}

@@ -38,8 +38,8 @@ type configFile struct {
 
 // setting is a key of a config file with its value, as the command line would have it.
 type setting struct {
-	name, value  string
-	line, column int
+	name, value string
+	at          *yaml.Node
 }
 
 // readConfigFile reads a file with settings of the flags. Its error is that of reading; what is
@@ -127,7 +127,7 @@ func (c *configFile) readValue(flag *pflag.Flag, key, value *yaml.Node) {
 		c.refuse(value, key.Value+" has one value", "")
 		return
 	}
-	c.settings = append(c.settings, setting{name: flag.Name, value: text, line: value.Line, column: value.Column})
+	c.settings = append(c.settings, setting{name: flag.Name, value: text, at: value})
 }
 
 // readList returns the items of a list as a repeatable flag takes them: separated by commas.
@@ -157,16 +157,11 @@ func (c *configFile) set(flags *pflag.FlagSet) {
 			continue
 		}
 		if err := flags.Set(s.name, s.value); err != nil {
-			c.add(s, fmt.Sprintf("%s is %s, not %q", s.name, typeOfFlag(flags.Lookup(s.name)), s.value))
+			c.refuse(s.at, fmt.Sprintf("%s is %s, not %q", s.name, typeOfFlag(flags.Lookup(s.name)), s.value), "")
 			continue
 		}
-		_ = flags.SetAnnotation(s.name, origin, []string{fmt.Sprintf("line %d of %s", s.line, c.path)})
+		_ = flags.SetAnnotation(s.name, origin, []string{fmt.Sprintf("line %d of %s", s.at.Line, c.path)})
 	}
-}
-
-// add adds a mistake at a setting.
-func (c *configFile) add(s setting, message string) {
-	c.found = append(c.found, report.Finding{Severity: report.Error, Line: s.line, Column: s.column, Message: message})
 }
 
 // typeOfFlag says what the value of a flag is.
