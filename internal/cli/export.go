@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -119,16 +119,14 @@ func (e *exporter) run(ctx context.Context) error {
 		}
 		for more := true; more; {
 			var list struct {
-				Metadata struct {
-					Continue string `json:"continue"`
-				} `json:"metadata"`
-				Items []json.RawMessage `json:"items"`
+				Metadata metav1.ListMeta  `json:"metadata"`
+				Items    []map[string]any `json:"items"`
 			}
 			if err := e.options.do(ctx, request, &list); err != nil {
 				return fmt.Errorf("reading the %s: %w", kind.Resource, err)
 			}
 			for _, item := range list.Items {
-				if err := e.write(kind, item); err != nil {
+				if err := e.write(kind, &unstructured.Unstructured{Object: item}); err != nil {
 					return err
 				}
 			}
@@ -140,11 +138,7 @@ func (e *exporter) run(ctx context.Context) error {
 }
 
 // write writes one object.
-func (e *exporter) write(kind *kinds.Kind, item []byte) error {
-	obj := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := json.Unmarshal(item, &obj.Object); err != nil {
-		return fmt.Errorf("reading the %s: %w", kind.Resource, err)
-	}
+func (e *exporter) write(kind *kinds.Kind, obj *unstructured.Unstructured) error {
 	if obj.GetLabels()["kubernetes.io/bootstrapping"] != "" || obj.GetDeletionTimestamp() != nil {
 		return nil // each server makes it by itself; or it is going away
 	}

@@ -1,14 +1,27 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"glowplug/internal/domain/kinds"
 )
+
+// objectOf returns the object in a text.
+func objectOf(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
 
 // TestExportStaysInItsFolder: a server that lies about the names of its objects has no file written elsewhere.
 func TestExportStaysInItsFolder(t *testing.T) {
@@ -20,7 +33,7 @@ func TestExportStaysInItsFolder(t *testing.T) {
 	for _, item := range []string{
 		`{"metadata":{"name":"../../../stolen","namespace":"a"}}`, `{"metadata":{"name":"x","namespace":"../.."}}`,
 	} {
-		if err := e.write(kinds.Of(kinds.BareMetalHosts), []byte(item)); err == nil ||
+		if err := e.write(kinds.Of(kinds.BareMetalHosts), objectOf(t, item)); err == nil ||
 			!strings.Contains(err.Error(), "which is no name of a file") {
 			t.Errorf("%s: %v", item, err)
 		}
@@ -56,10 +69,10 @@ func TestExportFollowsNoLinkOutOfItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := kinds.Of(kinds.Secrets)
-	if err := e.write(secret, []byte(`{"metadata":{"name":"x","namespace":"rack"}}`)); err == nil {
+	if err := e.write(secret, objectOf(t, `{"metadata":{"name":"x","namespace":"rack"}}`)); err == nil {
 		t.Error("a Secret was written through a link")
 	}
-	if err := e.write(secret, []byte(`{"metadata":{"name":"x","namespace":"a"}}`)); err != nil {
+	if err := e.write(secret, objectOf(t, `{"metadata":{"name":"x","namespace":"a"}}`)); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "a", "secret", "x.yaml")); err != nil || info.Mode().Perm() != 0o600 {
@@ -88,7 +101,7 @@ func TestExportRemovesItsOwnFilesAlone(t *testing.T) {
 			t.Fatal("after one that was broken off:", err)
 		}
 		for _, item := range items {
-			if err := e.write(role, []byte(item)); err != nil {
+			if err := e.write(role, objectOf(t, item)); err != nil {
 				t.Fatal(err)
 			}
 		}
