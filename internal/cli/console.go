@@ -80,12 +80,12 @@ func (c *consoleCommand) run(ctx context.Context) error {
 	}
 	switch {
 	case !c.usesKubeconfig():
-		return c.open(ctx, address, consolePath)
+		return c.open(ctx, address)
 	case hasCertificateAlone(config):
 		fmt.Fprintln(c.notes, "the kubeconfig has a client certificate and no token: a browser signs in by itself once it has "+
 			"the certificate and its key, as a PKCS #12 file that openssl pkcs12 -export makes of both")
 		c.nameAuthority(config)
-		return c.open(ctx, address, consolePath)
+		return c.open(ctx, address)
 	}
 	return c.openLink(ctx, config, address)
 }
@@ -108,12 +108,12 @@ func (c *consoleCommand) openLink(ctx context.Context, config *rest.Config, addr
 	return c.show(address, link.Path)
 }
 
-// open opens a page for which a browser needs no link, if the server has the console.
-func (c *consoleCommand) open(ctx context.Context, address *url.URL, path string) error {
+// open opens the console without a link, if the server has it.
+func (c *consoleCommand) open(ctx context.Context, address *url.URL) error {
 	if err := c.do(ctx, client.Request{Path: consolePath + "whoami"}, nil); err != nil {
 		return consoleError(err, address)
 	}
-	return c.show(address, path)
+	return c.show(address, consolePath)
 }
 
 // show prints a URL and opens it.
