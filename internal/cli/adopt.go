@@ -13,6 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/wording"
 )
 
@@ -74,7 +75,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		return err
 	}
 	var found v1.UnknownMachine
-	err = options.do(cmd.Context(), client.Request{Resource: "unknownmachines", Name: machine}, &found)
+	err = options.do(cmd.Context(), client.Request{Resource: kinds.UnknownMachines, Name: machine}, &found)
 	if client.Code(err) == http.StatusNotFound {
 		return wording.NoMachine(machine)
 	}
@@ -97,7 +98,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		dryRunNone: "created", dryRunClient: "created (dry run)", dryRunServer: "created (server dry run)",
 	}[a.dryRun]
 	if a.dryRun != dryRunClient {
-		request := client.Request{Method: http.MethodPost, Resource: "baremetalhosts", Namespace: a.Namespace, Body: host,
+		request := client.Request{Method: http.MethodPost, Resource: kinds.BareMetalHosts, Namespace: a.Namespace, Body: host,
 			Query: url.Values{"fieldManager": {"glowplug-adopt"}, "fieldValidation": {"Strict"}}}
 		if a.dryRun == dryRunServer {
 			request.Query.Set("dryRun", "All")
@@ -130,7 +131,7 @@ func unknownName(arg string) (string, error) {
 	switch {
 	case !ok:
 		name = arg
-	case kind != "um" && kind != "unknownmachine" && kind != "unknownmachines":
+	case kinds.Named(kind) != kinds.Of(kinds.UnknownMachines):
 		return "", usagef("%q is no UnknownMachine: want um/NAME, as kubectl get um lists them", clipped(arg))
 	}
 	if name == "" {
@@ -162,7 +163,7 @@ func completeUnknown(cmd *cobra.Command, options *clientOptions, args []string, 
 	defer cancel()
 	options.warn = nil // a warning would be shown amid the typed line
 	var list v1.UnknownMachineList
-	if options.do(ctx, client.Request{Resource: "unknownmachines"}, &list) != nil {
+	if options.do(ctx, client.Request{Resource: kinds.UnknownMachines}, &list) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	prefix := ""

@@ -7,6 +7,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/wording"
 )
@@ -18,7 +19,7 @@ func (a *adoption) noUUID(ctx context.Context, options *clientOptions, machine *
 		return wording.NoUUID(machine, nil, nil), nil
 	}
 	var machines v1.UnknownMachineList
-	err := options.do(ctx, client.Request{Resource: "unknownmachines"}, &machines)
+	err := options.do(ctx, client.Request{Resource: kinds.UnknownMachines}, &machines)
 	if err != nil && client.Code(err) != http.StatusForbidden {
 		return "", err
 	}
@@ -32,7 +33,7 @@ func (a *adoption) hostsWithUUID(ctx context.Context, options *clientOptions, uu
 	hosts v1.BareMetalHostList, err error,
 ) {
 	for _, namespace := range []string{"", a.Namespace} {
-		err = options.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace,
+		err = options.do(ctx, client.Request{Resource: kinds.BareMetalHosts, Namespace: namespace,
 			Query: url.Values{"fieldSelector": {"spec.systemUUID=" + uuid}}}, &hosts)
 		if client.Code(err) != http.StatusForbidden {
 			return hosts, err

@@ -21,6 +21,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/wording"
 	"glowplug/internal/manifest"
@@ -373,8 +374,8 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 	selector := a.selector
 	var stored v1.IgnitionConfig
 	if selector.IsEmpty() {
-		_, err := a.client.Do(ctx, &client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
-			&stored)
+		request := client.Request{Resource: kinds.IgnitionConfigs, Namespace: p.doc.Namespace, Name: p.doc.Name}
+		_, err := a.client.Do(ctx, &request, &stored)
 		if err != nil && client.Code(err) != http.StatusNotFound {
 			return remedied(err)
 		}

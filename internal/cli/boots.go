@@ -14,6 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/wording"
 	"glowplug/internal/status"
 )
@@ -53,7 +54,7 @@ the newest boot of each machine that is no host.`,
 		RunE: b.run,
 	}
 	b.addFlags(cmd)
-	b.completeArgument(cmd, "baremetalhosts", cobra.ShellCompDirectiveNoFileComp)
+	b.completeArgument(cmd, kinds.BareMetalHosts, cobra.ShellCompDirectiveNoFileComp)
 	b.addHostNamespace(cmd, "HOST")
 	cmd.Flags().BoolVarP(&b.all, "all-namespaces", "A", false, "boots of all namespaces")
 	cmd.Flags().StringVar(&b.since, "since", "24h", "boots that began in this time, as 90m or 30d")
@@ -169,7 +170,7 @@ func (b *bootsCommand) timelines(cmd *cobra.Command, name string) error {
 
 // noTimeline says why there are no boots of a host.
 func (b *bootsCommand) noTimeline(ctx context.Context, namespace, host string) error {
-	request := client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: host}
+	request := client.Request{Resource: kinds.BareMetalHosts, Namespace: namespace, Name: host}
 	if err := b.do(ctx, request, &v1.BareMetalHost{}); client.Code(err) == http.StatusNotFound {
 		return inNamespace(fmt.Errorf("%w, and it has no boots of the last %s", err, b.since), namespace)
 	}

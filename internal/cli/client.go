@@ -16,6 +16,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 )
 
 // clientOptions are the flags that name the server.
@@ -127,7 +128,7 @@ func (o *clientOptions) readHost(ctx context.Context, name string) (*v1.BareMeta
 		return nil, err
 	}
 	host := &v1.BareMetalHost{}
-	err = o.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
+	err = o.do(ctx, client.Request{Resource: kinds.BareMetalHosts, Namespace: namespace, Name: name}, host)
 	return host, inNamespace(err, namespace)
 }
 

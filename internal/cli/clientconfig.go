@@ -22,6 +22,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/keyfile"
 )
 
@@ -175,7 +176,7 @@ func (o *clientOptions) currentNamespace() string {
 func checkServer(ctx context.Context, c *client.Client, address string, byKubeconfig bool) error {
 	var list metav1.APIResourceList
 	_, err := c.Do(ctx, &client.Request{Path: "/api/v1"}, &list)
-	known := func(r metav1.APIResource) bool { return r.Name == "ignitionconfigs" }
+	known := func(r metav1.APIResource) bool { return r.Name == kinds.IgnitionConfigs }
 	if client.Code(err) != http.StatusNotFound && (err != nil || slices.ContainsFunc(list.APIResources, known)) {
 		return remedied(err)
 	}

@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/image/download"
 	"glowplug/internal/version"
 )
@@ -120,7 +121,7 @@ func serverMetadata(ctx context.Context, options *clientOptions, stream, release
 // onlyStream returns the name of the one stream of the server.
 func onlyStream(ctx context.Context, options *clientOptions) (string, error) {
 	var list v1.StreamReleaseList
-	err := options.do(ctx, client.Request{Resource: streamReleases}, &list)
+	err := options.do(ctx, client.Request{Resource: kinds.StreamReleases}, &list)
 	if client.Code(err) != 0 {
 		return "", withHint(err, "name the stream with --stream: then no credential is needed")
 	}

@@ -16,11 +16,9 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/wording"
 )
-
-// streamReleases is the resource of the releases.
-const streamReleases = "streamreleases"
 
 func newCoreOSImportCommand() *cobra.Command {
 	var (
@@ -88,7 +86,7 @@ func (i *importer) run(ctx context.Context) (done string, err error) {
 			TypeMeta:   metav1.TypeMeta{Kind: "StreamRelease", APIVersion: v1.SchemeGroupVersion.String()},
 			ObjectMeta: metav1.ObjectMeta{Name: i.name()},
 		}
-		request := client.Request{Resource: streamReleases, Name: i.name()}
+		request := client.Request{Resource: kinds.StreamReleases, Name: i.name()}
 		err := i.options.do(ctx, request, &release)
 		old := release.Spec
 		switch {

@@ -17,6 +17,7 @@ import (
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/explain"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/wording"
@@ -186,7 +187,7 @@ func hintOfFact(err error, host string) error {
 // hostName removes the resource in front of a name, as in bmh/node-1.
 func hostName(arg string) string {
 	if resource, name, ok := strings.Cut(arg, "/"); ok &&
-		slices.Contains([]string{"bmh", "baremetalhost", "baremetalhosts"}, strings.ToLower(resource)) {
+		kinds.Named(strings.ToLower(resource)) == kinds.Of(kinds.BareMetalHosts) {
 		return name
 	}
 	return arg
@@ -263,7 +264,7 @@ func (e *explainer) hostNames(ctx context.Context, short bool) []string {
 		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 		defer cancel()
 		hosts := &v1.BareMetalHostList{}
-		_ = e.do(ctx, client.Request{Resource: "baremetalhosts"}, hosts)
+		_ = e.do(ctx, client.Request{Resource: kinds.BareMetalHosts}, hosts)
 		for i := range hosts.Items {
 			add(hosts.Items[i].Namespace, hosts.Items[i].Name)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"glowplug/internal/client"
 	"glowplug/internal/domain/explain"
+	"glowplug/internal/domain/kinds"
 )
 
 // explained asks for an explanation. To explain any machine is a right in all namespaces: who does not have it asks for
@@ -43,6 +44,6 @@ func ofHost(query url.Values) *client.Request {
 		}
 	}
 	return &client.Request{
-		Resource: "baremetalhosts", Namespace: namespace, Name: name, Subresource: "explain", Query: rest,
+		Resource: kinds.BareMetalHosts, Namespace: namespace, Name: name, Subresource: "explain", Query: rest,
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/image"
 )
@@ -70,14 +71,11 @@ After an interruption run the command again: the upload goes on where it stopped
 		},
 	}
 	options.addFlags(cmd)
-	options.completeArgument(cmd, cdroms, cobra.ShellCompDirectiveNoFileComp)
+	options.completeArgument(cmd, kinds.ISCSICdroms, cobra.ShellCompDirectiveNoFileComp)
 	options.addNamespace(cmd, "namespace of the ISCSICdrom")
 	cmd.Flags().BoolVar(&create, "create", false, "create the ISCSICdrom if there is none")
 	return cmd
 }
-
-// cdroms is the resource of the ISCSICdroms.
-const cdroms = "iscsicdroms"
 
 // uploader uploads one file.
 type uploader struct {
@@ -92,14 +90,14 @@ type uploader struct {
 
 // request returns a request for the ISCSICdrom, or for its image.
 func (u *uploader) request(method, subresource string) *client.Request {
-	return &client.Request{Method: method, Resource: cdroms, Namespace: u.namespace, Name: u.name,
+	return &client.Request{Method: method, Resource: kinds.ISCSICdroms, Namespace: u.namespace, Name: u.name,
 		Subresource: subresource}
 }
 
 // create creates the ISCSICdrom, if there is none.
 func (u *uploader) create(ctx context.Context) error {
 	_, err := u.client.Do(ctx, &client.Request{
-		Method: http.MethodPost, Resource: cdroms, Namespace: u.namespace,
+		Method: http.MethodPost, Resource: kinds.ISCSICdroms, Namespace: u.namespace,
 		Body: &v1.ISCSICdrom{
 			TypeMeta:   metav1.TypeMeta{Kind: "ISCSICdrom", APIVersion: v1.SchemeGroupVersion.String()},
 			ObjectMeta: metav1.ObjectMeta{Name: u.name, Namespace: u.namespace},

@@ -17,6 +17,7 @@ import (
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/plan"
 )
 
@@ -81,11 +82,11 @@ possible, and 2 for wrong usage. docs/reference/plan.md has the rules.`,
 		RunE: p.run,
 	}
 	p.clientOptions.addFlags(cmd)
-	p.completeArgument(cmd, "ignitionconfigs", cobra.ShellCompDirectiveDefault)
+	p.completeArgument(cmd, kinds.IgnitionConfigs, cobra.ShellCompDirectiveDefault)
 	p.addNamespace(cmd, "namespace of CONFIG, and of a host without one")
 	flags := cmd.Flags()
 	flags.StringVar(&p.host, "host", "", "BareMetalHost: NAME or NAMESPACE/NAME")
-	p.completeFlag(cmd, "host", "baremetalhosts")
+	p.completeFlag(cmd, "host", kinds.BareMetalHosts)
 	flags.StringVar(&p.format, "format", "", "format of a FILE: butane or ignition (default: by extension)")
 	p.diskOptions.addFlags(flags)
 	addOutput(cmd, &p.output)
@@ -211,7 +212,7 @@ func (p *planCommand) fetch(ctx context.Context, args []string) (name string, co
 		query.Set("host", p.host)
 	}
 	err = p.do(ctx, client.Request{
-		Resource: "ignitionconfigs", Namespace: namespace, Name: name, Subresource: "rendered", Query: query,
+		Resource: kinds.IgnitionConfigs, Namespace: namespace, Name: name, Subresource: "rendered", Query: query,
 	}, &config)
 	if err != nil {
 		return "", nil, inNamespace(err, namespace)

@@ -15,6 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/status"
 )
 
@@ -39,7 +40,7 @@ asks. It writes the annotation glowplug.dev/rearm.`,
 		RunE: r.run,
 	}
 	r.addFlags(cmd)
-	r.completeArgument(cmd, "baremetalhosts", cobra.ShellCompDirectiveNoFileComp)
+	r.completeArgument(cmd, kinds.BareMetalHosts, cobra.ShellCompDirectiveNoFileComp)
 	r.addHostNamespace(cmd, "HOST")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	return cmd
@@ -79,7 +80,7 @@ func (r *reinstallCommand) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	request := client.Request{
-		Method: http.MethodPatch, Resource: "baremetalhosts", Namespace: host.Namespace, Name: host.Name,
+		Method: http.MethodPatch, Resource: kinds.BareMetalHosts, Namespace: host.Namespace, Name: host.Name,
 		Header: map[string]string{"Content-Type": "application/merge-patch+json"},
 		Body: map[string]any{"metadata": map[string]any{
 			"annotations": map[string]string{v1.AnnotationRearm: time.Now().UTC().Format(time.RFC3339Nano)},

@@ -10,6 +10,7 @@ import (
 
 	"glowplug/internal/client"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 )
@@ -60,12 +61,12 @@ as the machine does, where one of those has a newer version.`,
 				}
 				var body []byte
 				err := options.do(cmd.Context(), client.Request{
-					Resource: "ignitionconfigs", Namespace: options.namespace(), Name: name, Subresource: "rendered", Query: query,
+					Resource: kinds.IgnitionConfigs, Namespace: options.namespace(), Name: name, Subresource: "rendered", Query: query,
 				}, &body)
 				if err != nil && len(allow) > 0 {
 					return withHint(err, "this --allow-fetch is for a FILE; the server fetches from the hosts of its own")
 				}
-				if client.IsMissing(err, "baremetalhosts") {
+				if client.IsMissing(err, kinds.BareMetalHosts) {
 					return withHint(err, "--host NAMESPACE/NAME names a host of another namespace than the config's")
 				}
 				if err != nil {
@@ -92,12 +93,12 @@ as the machine does, where one of those has a newer version.`,
 		},
 	}
 	options.addFlags(cmd)
-	options.completeArgument(cmd, "ignitionconfigs", cobra.ShellCompDirectiveDefault)
+	options.completeArgument(cmd, kinds.IgnitionConfigs, cobra.ShellCompDirectiveDefault)
 	options.addNamespace(cmd, "namespace of NAME")
 	cmd.Flags().StringVar(&spec, "spec", "", "newest Ignition version that the machine reads, such as 3.2.0")
 	cmd.Flags().StringVar(&host, "host", "",
 		"BareMetalHost to render a template for: NAME (in the namespace of the config) or NAMESPACE/NAME")
-	options.completeFlag(cmd, "host", "baremetalhosts")
+	options.completeFlag(cmd, "host", kinds.BareMetalHosts)
 	cmd.Flags().StringVar(&format, "format", "", "format of a FILE: butane or ignition (default: by extension)")
 	cmd.Flags().StringSliceVar(&allow, "allow-fetch", nil,
 		"for a FILE: host, *.domain, address or CIDR to fetch configs from (repeatable; default: none)")

@@ -12,6 +12,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/status"
 )
@@ -54,7 +55,7 @@ verb get on ignitionconfigs/rendered in its namespace, besides that on boots/ren
 		},
 	}
 	options.addFlags(cmd)
-	options.completeArgument(cmd, "boots", cobra.ShellCompDirectiveNoFileComp)
+	options.completeArgument(cmd, kinds.Boots, cobra.ShellCompDirectiveNoFileComp)
 	options.addHostNamespace(cmd, "BOOT")
 	cmd.Flags().BoolVar(&script, "script", false, "show the boot script instead of the config")
 	return cmd
@@ -103,7 +104,7 @@ func (d *diffCommand) boots(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		requests[i] = client.Request{Resource: "boots", Namespace: namespace, Name: name}
+		requests[i] = client.Request{Resource: kinds.Boots, Namespace: namespace, Name: name}
 	}
 	var boots [2]v1.Boot
 	for i, request := range requests {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/status"
 )
 
@@ -40,7 +41,7 @@ Ignition will do with it.`,
 		RunE: s.run,
 	}
 	s.addFlags(cmd)
-	s.completeArgument(cmd, "baremetalhosts", cobra.ShellCompDirectiveNoFileComp)
+	s.completeArgument(cmd, kinds.BareMetalHosts, cobra.ShellCompDirectiveNoFileComp)
 	s.addHostNamespace(cmd, "HOST")
 	addOutput(cmd, &s.output)
 	return cmd

@@ -15,10 +15,9 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/credentials"
+	"glowplug/internal/domain/kinds"
 	"glowplug/internal/domain/wording"
 )
-
-const tokensResource = "tokens"
 
 func newTokenCommand() *cobra.Command {
 	return newGroup("token", "Make, list and revoke the tokens of programs and people",
@@ -38,7 +37,7 @@ func newTokenList() *cobra.Command {
   glowplug token list -A -o json`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			request := client.Request{Resource: tokensResource}
+			request := client.Request{Resource: kinds.Tokens}
 			if !all {
 				request.Namespace = options.namespace()
 			}
@@ -110,7 +109,7 @@ ServiceAccount and its roles stay.`,
 			namespace := options.namespace()
 			if account != "" {
 				var list v1.TokenList
-				all := client.Request{Resource: tokensResource, Namespace: namespace}
+				all := client.Request{Resource: kinds.Tokens, Namespace: namespace}
 				if err := options.do(cmd.Context(), all, &list); err != nil {
 					return err
 				}
@@ -126,7 +125,7 @@ ServiceAccount and its roles stay.`,
 			var failed error
 			for _, name := range names {
 				err := options.do(cmd.Context(), client.Request{
-					Method: http.MethodDelete, Resource: tokensResource, Namespace: namespace, Name: name,
+					Method: http.MethodDelete, Resource: kinds.Tokens, Namespace: namespace, Name: name,
 				}, nil)
 				switch {
 				case err == nil:
@@ -144,7 +143,7 @@ ServiceAccount and its roles stay.`,
 	options.addFlags(cmd)
 	options.addNamespace(cmd, "namespace of the tokens")
 	cmd.Flags().StringVar(&account, "account", "", "all tokens of this ServiceAccount")
-	options.completeArgument(cmd, tokensResource, cobra.ShellCompDirectiveNoFileComp)
+	options.completeArgument(cmd, kinds.Tokens, cobra.ShellCompDirectiveNoFileComp)
 	return cmd
 }
 

@@ -20,6 +20,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/kinds"
 )
 
 // outputKubeconfig is a value of --output of token create.
@@ -93,7 +94,7 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	created, err := t.create(ctx, client.Request{
-		Resource: "serviceaccounts", Namespace: namespace,
+		Resource: kinds.ServiceAccounts, Namespace: namespace,
 		Body: &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: t.account}},
 	})
 	if err != nil {
@@ -112,7 +113,7 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 	request := &authenticationv1.TokenRequest{}
 	request.Spec.ExpirationSeconds = new(int64(t.life / time.Second))
 	err = t.do(ctx, client.Request{
-		Method: http.MethodPost, Resource: "serviceaccounts", Namespace: namespace, Name: t.account, Subresource: "token",
+		Method: http.MethodPost, Resource: kinds.ServiceAccounts, Namespace: namespace, Name: t.account, Subresource: "token",
 		Body: request,
 	}, request)
 	if err != nil {
@@ -149,7 +150,7 @@ func (t *tokenCreation) create(ctx context.Context, request client.Request) (cre
 // noteAccount says that the account existed before: tokens that others have of it stay valid.
 func (t *tokenCreation) noteAccount(ctx context.Context, namespace string) error {
 	var account v1.ServiceAccount
-	request := client.Request{Resource: "serviceaccounts", Namespace: namespace, Name: t.account}
+	request := client.Request{Resource: kinds.ServiceAccounts, Namespace: namespace, Name: t.account}
 	if err := t.do(ctx, request, &account); err != nil {
 		return err
 	}
@@ -164,14 +165,14 @@ func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.R
 	name, in := t.account+"-"+t.role, " in the namespace "+namespace
 	stored := &rbacv1.RoleBinding{}
 	request := client.Request{
-		Root: rbacRoot, Resource: "rolebindings", Namespace: namespace,
+		Root: rbacRoot, Resource: kinds.RoleBindings, Namespace: namespace,
 		Body: &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: ref, Subjects: subjects,
 		},
 	}
 	if t.inAll {
 		name, in = namespace+"-"+name, " in all namespaces"
-		request.Resource, request.Namespace = "clusterrolebindings", ""
+		request.Resource, request.Namespace = kinds.ClusterRoleBindings, ""
 		request.Body = &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: subjects,
 		}
@@ -201,7 +202,7 @@ func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.R
 func (t *tokenCreation) roleRef(ctx context.Context, namespace string) (rbacv1.RoleRef, error) {
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: t.role}
 	if !t.inAll {
-		err := t.do(ctx, client.Request{Root: rbacRoot, Resource: "roles", Namespace: namespace, Name: t.role}, nil)
+		err := t.do(ctx, client.Request{Root: rbacRoot, Resource: kinds.Roles, Namespace: namespace, Name: t.role}, nil)
 		switch client.Code(err) {
 		case http.StatusNotFound, http.StatusForbidden: // the binding is refused if there is no such role
 		default:
@@ -209,7 +210,7 @@ func (t *tokenCreation) roleRef(ctx context.Context, namespace string) (rbacv1.R
 			return ref, err
 		}
 	}
-	err := t.do(ctx, client.Request{Root: rbacRoot, Resource: "clusterroles", Name: t.role}, nil)
+	err := t.do(ctx, client.Request{Root: rbacRoot, Resource: kinds.ClusterRoles, Name: t.role}, nil)
 	switch client.Code(err) {
 	case http.StatusNotFound:
 		return ref, withHint(fmt.Errorf("there is no Role %s in the namespace %s, and no ClusterRole of that name", t.role,
