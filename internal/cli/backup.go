@@ -19,11 +19,6 @@ import (
 	"glowplug/internal/store/backup"
 )
 
-const (
-	backupPath    = "/api/v1/backup"
-	backupTrailer = "Glowplug-Backup-Error"
-)
-
 func newBackupCommand() *cobra.Command {
 	var (
 		options    clientOptions
@@ -81,8 +76,8 @@ func fetchBackup(ctx context.Context, o *clientOptions, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	header, err := c.Do(ctx, &client.Request{Method: http.MethodGet, Path: backupPath, Download: w}, nil)
-	if reason := header.Get(backupTrailer); reason != "" {
+	header, err := c.Do(ctx, &client.Request{Method: http.MethodGet, Path: "/api/v1/backup", Download: w}, nil)
+	if reason := header.Get("Glowplug-Backup-Error"); reason != "" {
 		return errors.New(reason)
 	}
 	return remedied(err)

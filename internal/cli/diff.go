@@ -21,9 +21,6 @@ const (
 	exitWorse   = 4
 )
 
-// impactPath is the endpoint for the impact of a change set.
-const impactPath = "/api/v1/impact"
-
 // diffCommand has the flags of diff.
 type diffCommand struct {
 	clientOptions
@@ -154,7 +151,8 @@ func (d *diffCommand) ask(ctx context.Context, c *client.Client, set *changeSet,
 	if d.show {
 		query.Set("show", "true")
 	}
-	header, err := c.Do(ctx, &client.Request{Method: http.MethodPost, Path: impactPath, Query: query, Body: set}, answer)
+	request := client.Request{Method: http.MethodPost, Path: "/api/v1/impact", Query: query, Body: set}
+	header, err := c.Do(ctx, &request, answer)
 	if err != nil {
 		return nil, remedied(err)
 	}

@@ -9,9 +9,6 @@ import (
 	"glowplug/internal/client"
 )
 
-// rewritePath is asked until nothing is left to be rewritten.
-const rewritePath = "/api/v1/rewrite"
-
 func newRewriteCommand() *cobra.Command {
 	var options clientOptions
 	cmd := &cobra.Command{
@@ -26,9 +23,9 @@ server removes the files with the former values, and former keys are not needed 
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var bar *progress
 			total := 0
-			for {
+			for { // until nothing is left
 				var answer struct{ Rewritten, Left int }
-				request := client.Request{Method: http.MethodPost, Path: rewritePath}
+				request := client.Request{Method: http.MethodPost, Path: "/api/v1/rewrite"}
 				if err := options.do(cmd.Context(), request, &answer); err != nil {
 					if total > 0 {
 						return fmt.Errorf("%d objects are rewritten, others are left: %w", total, err)
