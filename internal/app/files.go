@@ -24,11 +24,7 @@ func (s *settings) keyFiles() backend.Files {
 // are applied with all rights, and in the folder of the admin socket another socket can take its
 // place.
 func (s *settings) obeyed() (backend.Files, error) {
-	files, err := manifest.Files(s.Manifests...)
-	if err != nil {
-		return nil, err
-	}
-	folders, err := manifest.Folders(s.Manifests...)
+	files, folders, err := manifest.Files(s.Manifests...)
 	if err != nil {
 		return nil, err
 	}

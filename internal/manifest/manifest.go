@@ -50,19 +50,8 @@ func (d *Document) Decode(into any) (strict []error, err error) {
 
 // Files returns the manifest files of the paths, in the order of the paths. A folder stands
 // for its .yaml, .yml and .json files, sorted by name, with those of its subfolders; hidden
-// files and folders are left out. A path of a file may have any extension.
-func Files(paths ...string) ([]string, error) {
-	files, _, err := list(paths)
-	return files, err
-}
-
-// Folders returns the folders among the paths, with those subfolders that Files looks into.
-func Folders(paths ...string) ([]string, error) {
-	_, folders, err := list(paths)
-	return folders, err
-}
-
-func list(paths []string) (files, folders []string, err error) {
+// files and folders are left out. A path of a file may have any extension. The folders are those that were looked into.
+func Files(paths ...string) (files, folders []string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -99,7 +88,7 @@ func list(paths []string) (files, folders []string, err error) {
 // Read returns the documents of the paths. A file that cannot be read, or a document that
 // is not an object, is a Document with Err set.
 func Read(paths ...string) ([]Document, error) {
-	files, err := Files(paths...)
+	files, _, err := Files(paths...)
 	if err != nil {
 		return nil, err
 	}

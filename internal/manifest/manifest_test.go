@@ -74,7 +74,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := Files(filepath.Join(dir, "one.txt"), dir)
+	got, _, err := Files(filepath.Join(dir, "one.txt"), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFiles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Files(filepath.Join(dir, "missing")); err == nil {
+	if _, _, err := Files(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a missing path gave no error")
 	}
 }
