@@ -86,7 +86,6 @@ func (f *fetcher) open(ctx context.Context, ref *ignition.Reference, u *url.URL)
 // read takes what comes, unpacked, as far as the bounds go.
 func (s *session) read(from io.Reader, compression string) ([]byte, error) {
 	limit := min(maxPart, s.bytesLeft)
-	var r io.Reader = &io.LimitedReader{R: from, N: int64(limit) + 1}
 	switch compression {
 	case "":
 	case "gzip":
@@ -94,11 +93,11 @@ func (s *session) read(from io.Reader, compression string) ([]byte, error) {
 		if err != nil {
 			return nil, failf(Failed, "it is not compressed with gzip, as the config says")
 		}
-		r = &io.LimitedReader{R: unpacked, N: int64(limit) + 1}
+		from = unpacked
 	default:
 		return nil, failf(Invalid, "compression %.20q is not gzip", compression)
 	}
-	content, err := io.ReadAll(r)
+	content, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
 	switch {
 	case len(content) > maxPart:
 		return nil, failf(Invalid, "it has more than %d bytes", maxPart)

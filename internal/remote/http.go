@@ -135,11 +135,7 @@ func timedOut(last string) *Error {
 }
 
 func statusText(code int) string {
-	text := http.StatusText(code)
-	if text == "" {
-		text = "(unknown)"
-	}
-	return strconv.Itoa(code) + " " + text
+	return strconv.Itoa(code) + " " + cmp.Or(http.StatusText(code), "(unknown)")
 }
 
 // sleep waits; the error is the context's.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -66,9 +67,7 @@ func New(o Options) *Renderer {
 	if r.timeout <= 0 {
 		r.timeout = DefaultTimeout
 	}
-	if r.endpoints.GS == "" {
-		r.endpoints.GS = gsEndpoint
-	}
+	r.endpoints.GS = cmp.Or(r.endpoints.GS, gsEndpoint)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,15 +24,11 @@ const (
 // fetchTFTP fetches a whole file: the library pushes it, and only an error of its writer
 // stops it.
 func (f *fetcher) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	port := u.Port()
-	if port == "" {
-		port = tftpPort
-	}
 	addrs, err := f.dialer.Resolve(ctx, u.Hostname())
 	if err != nil {
 		return nil, asRefused(err)
 	}
-	client, err := tftp.NewClient(net.JoinHostPort(addrs[0].String(), port))
+	client, err := tftp.NewClient(net.JoinHostPort(addrs[0].String(), cmp.Or(u.Port(), tftpPort)))
 	if err != nil {
 		return nil, failf(Invalid, "its port is no number")
 	}
