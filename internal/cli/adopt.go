@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -159,11 +158,8 @@ func completeUnknown(cmd *cobra.Command, options *clientOptions, args []string, 
 	if len(args) > 0 || flagsFromEnvironment(cmd.Flags()) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	options.warn = nil // a warning would be shown amid the typed line
 	var list v1.UnknownMachineList
-	if options.do(ctx, client.Request{Resource: kinds.UnknownMachines}, &list) != nil {
+	if !options.offers(cmd.Context(), client.Request{Resource: kinds.UnknownMachines}, &list) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	prefix := ""

@@ -26,6 +26,14 @@ func completeChoices(cmd *cobra.Command, flag string, choices ...string) {
 	}
 }
 
+// offers reads a list of the server for a completion, which has no errors and no warnings.
+func (o *clientOptions) offers(ctx context.Context, r client.Request, list any) bool {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	o.warn = nil // a warning would be shown amid the typed line
+	return o.do(ctx, r, list) == nil
+}
+
 // completeArgument lets the shell complete the first argument by the names of the server's
 // objects, with the directive; further arguments are files.
 func (o *clientOptions) completeArgument(cmd *cobra.Command, resource string, directive cobra.ShellCompDirective) {
@@ -53,14 +61,11 @@ func (o *clientOptions) completeNames(resource string, directive cobra.ShellComp
 		if flagsFromEnvironment(cmd.Flags()) != nil {
 			return nil, directive
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
-		defer cancel()
-		o.warn = nil // a warning would be shown amid the typed line
 		var list metav1.PartialObjectMetadataList
 		request := client.Request{Resource: resource, Namespace: o.namespace(), Query: map[string][]string{
 			"resourceVersion": {"0"},
 		}}
-		if o.do(ctx, request, &list) != nil {
+		if !o.offers(cmd.Context(), request, &list) {
 			return nil, directive
 		}
 		var names []string

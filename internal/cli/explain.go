@@ -260,11 +260,8 @@ func (e *explainer) hostNames(ctx context.Context, short bool) []string {
 			add(h.Namespace, h.Name)
 		}
 	} else {
-		e.warn = nil // a warning would be shown amid the typed line
-		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-		defer cancel()
 		hosts := &v1.BareMetalHostList{}
-		_ = e.do(ctx, client.Request{Resource: kinds.BareMetalHosts}, hosts)
+		_ = e.offers(ctx, client.Request{Resource: kinds.BareMetalHosts}, hosts)
 		for i := range hosts.Items {
 			add(hosts.Items[i].Namespace, hosts.Items[i].Name)
 		}
