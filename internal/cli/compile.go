@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -86,11 +87,9 @@ func addKickstartVersion(cmd *cobra.Command, value *string) {
 
 // sourceOf returns the type and format of the source in a file, or in stdin for "-".
 func sourceOf(file, format string) (src compile.Source, err error) {
-	if format == "" {
-		if format = formatOf(file); format == "" {
-			return src, withHint(usagef("the format of %q is not known", file),
-				"name it: --format butane, ignition or kickstart")
-		}
+	if format = cmp.Or(format, formatOf(file)); format == "" {
+		return src, withHint(usagef("the format of %q is not known", file),
+			"name it: --format butane, ignition or kickstart")
 	}
 	return compile.Source{Type: typeOf(format), Format: format}, nil
 }
@@ -120,7 +119,7 @@ func compileSource(src compile.Source, name, filesDir string, stderr io.Writer) 
 // isFile reports whether an argument is a source in a file, and not the name of a config on the server.
 func isFile(arg string) bool { return arg == "-" || strings.Contains(arg, "/") || formatOf(arg) != "" }
 
-// compileIgnition compiles an Ignition config in a file, for a command that takes the name of one on the server as well.
+// compileIgnition compiles an Ignition config in a file, for a command that takes the name of one on the server too.
 // What the command does with it is the end of the sentence "only an Ignition config …".
 func compileIgnition(cmd *cobra.Command, file, format, does string) (name string, config []byte, err error) {
 	if err := checkChoice("format", format, "", compile.FormatButane, compile.FormatIgnition); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -156,10 +157,7 @@ func (e *exporter) write(kind *kinds.Kind, obj *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	folder := clusterFolder
-	if obj.GetNamespace() != "" {
-		folder = obj.GetNamespace()
-	}
+	folder := cmp.Or(obj.GetNamespace(), clusterFolder)
 	name := filepath.Join(folder, kind.Singular, fileOf(obj.GetName()))
 	if !filepath.IsLocal(name) || strings.ContainsAny(name, "\r\n") {
 		return fmt.Errorf("the server has the object %q, which is no name of a file", name)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -30,14 +31,16 @@ The output holds the admin token. Keep it in a file that nobody else may read.`,
   kubectl -n glowplug exec glowplug-0 -- /glowplug kubeconfig --server https://glowplug.glowplug.svc:8443`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := url.Parse(server)
+			if server != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+				return usagef("--server: %q is not a URL such as https://boot.example:8443", server)
+			}
 			config, err := readKubeconfig(dataDir)
 			if err != nil {
 				return err
 			}
 			for _, cluster := range config.Clusters {
-				if server != "" {
-					cluster.Server = server
-				}
+				cluster.Server = cmp.Or(server, cluster.Server)
 				if !cmd.Flags().Changed("certificate-authority") {
 					continue
 				}
@@ -57,12 +60,6 @@ The output holds the admin token. Keep it in a file that nobody else may read.`,
 			_, err = cmd.OutOrStdout().Write(out)
 			return err
 		},
-	}
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if u, err := url.Parse(server); server != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-			return usagef("--server: %q is not a URL such as https://boot.example:8443", server)
-		}
-		return nil
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", "./glowplug-data", "the server's data directory")
 	cmd.Flags().StringVar(&server, "server", "", "URL of the server for the client (default: that of the file)")
