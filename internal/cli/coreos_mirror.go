@@ -70,7 +70,9 @@ serve --streams-dir under /streams/artifacts/, any other web server as it is.`,
 				return err
 			}
 			stream = cmp.Or(stream, doc.Stream.Stream)
-			m := &mirror{dir: args[0], stream: stream, doc: doc, notes: cmd.ErrOrStderr()}
+			m := &mirror{
+				dir: args[0], stream: stream, base: strings.TrimSuffix(base, "/"), doc: doc, notes: cmd.ErrOrStderr(),
+			}
 			if m.plan, err = planMirror(doc, stream, architectures, artifacts, formats); err != nil {
 				return err
 			}
@@ -82,12 +84,7 @@ serve --streams-dir under /streams/artifacts/, any other web server as it is.`,
 			if err := m.run(ctx); err != nil {
 				return err
 			}
-			if base != "" {
-				if err := m.rewrite(strings.TrimSuffix(base, "/")); err != nil {
-					return err
-				}
-			}
-			return m.report(cmd.OutOrStdout(), base)
+			return m.report(cmd.OutOrStdout())
 		},
 	}
 	client.addFlags(cmd)
@@ -151,8 +148,11 @@ func planMirror(doc *coreos.Document, stream string, architectures, artifacts, f
 	return plan, nil
 }
 
-// rewrite writes the metadata with the locations of the mirrored files.
-func (m *mirror) rewrite(base string) error {
+// rewrite writes the metadata with the locations of the mirrored files, if their base is known.
+func (m *mirror) rewrite() error {
+	if m.base == "" {
+		return nil
+	}
 	type place struct{ arch, artifact, format, role string }
 	paths := map[place]string{}
 	for _, file := range m.plan {
@@ -166,23 +166,18 @@ func (m *mirror) rewrite(base string) error {
 		if member == "signature" {
 			path += coreos.SignatureSuffix
 		}
-		return base + "/" + path
+		return m.base + "/" + path
 	})
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(m.dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return download.Folder{Root: root, Shared: true}.Replace(m.stream+".json", text)
+	return m.folder.Replace(m.stream+".json", text)
 }
 
-func (m *mirror) report(w io.Writer, base string) error {
+func (m *mirror) report(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s of stream %s in %s: %d downloaded, %d there already, all verified\n",
 		wording.Count(len(m.plan), "file", "files"), m.stream, m.dir, m.fetched, len(m.plan)-m.fetched)
-	if err == nil && base != "" {
+	if err == nil && m.base != "" {
 		_, err = fmt.Fprintf(w, "metadata: %s\n", filepath.Join(m.dir, m.stream+".json"))
 	}
 	return err
@@ -199,6 +194,7 @@ const (
 // mirror downloads the files of a stream into a folder.
 type mirror struct {
 	dir, stream string
+	base        string // URL at which the folder is served; "": the metadata is not written
 	doc         *coreos.Document
 	plan        []mirrored
 	keys        *download.Keyring
@@ -216,8 +212,8 @@ const downloadsRest = "run the command again: it downloads the rest, and goes on
 	" a file that is not there (404), a wrong SHA-256 or signature is an error of the stream's metadata or of the web" +
 	" server, and stays"
 
-// run downloads one file after the other. After the failure of one it goes on with the
-// others; the error names each.
+// run downloads one file after the other, and then writes the metadata. After the failure of
+// one file it goes on with the others; the error names each.
 func (m *mirror) run(ctx context.Context) error {
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
 		return err
@@ -246,7 +242,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	switch len(failed) {
 	case 0:
-		return nil
+		return m.rewrite()
 	case 1:
 		return withHint(failed[0], downloadsRest)
 	}
