@@ -97,24 +97,18 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		dryRunNone: "created", dryRunClient: "created (dry run)", dryRunServer: "created (server dry run)",
 	}[a.dryRun]
 	if a.dryRun != dryRunClient {
-		request := client.Request{Method: http.MethodPost, Resource: kinds.BareMetalHosts, Namespace: a.Namespace, Body: host,
+		request := client.Request{Resource: kinds.BareMetalHosts, Namespace: a.Namespace, Body: host,
 			Query: url.Values{"fieldManager": {"glowplug-adopt"}, "fieldValidation": {"Strict"}}}
 		if a.dryRun == dryRunServer {
 			request.Query.Set("dryRun", "All")
 		}
-		c, err := options.connect(cmd.Context())
+		created, err := options.create(cmd.Context(), cmd.ErrOrStderr(), request, host)
 		if err != nil {
 			return err
 		}
-		header, err := c.Do(cmd.Context(), &request, host)
-		err = remedied(err)
-		if client.Code(err) == http.StatusConflict {
+		if !created {
 			return wording.HostExists(host)
 		}
-		if err != nil {
-			return err
-		}
-		printWarnings(cmd.ErrOrStderr(), client.Warnings(header))
 	}
 	if a.output != "" {
 		return writeObject(cmd.OutOrStdout(), a.output, host)

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -102,6 +103,23 @@ func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error
 	}
 	_, err = c.Do(ctx, &r, out)
 	return remedied(err)
+}
+
+// create creates an object, reads it into out and prints the warnings; created is false if there is one of its name.
+func (o *clientOptions) create(ctx context.Context, notes io.Writer, r client.Request, out any) (
+	created bool, err error,
+) {
+	c, err := o.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	r.Method = http.MethodPost
+	header, err := c.Do(ctx, &r, out)
+	printWarnings(notes, client.Warnings(header))
+	if client.Code(err) == http.StatusConflict {
+		return false, nil
+	}
+	return err == nil, remedied(err)
 }
 
 // findHost returns the host of that name as glowplug explain does: in the namespace of the flag or of the

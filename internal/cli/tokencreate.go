@@ -32,6 +32,9 @@ const leastTokenLife = 10 * time.Minute
 // rbacRoot is the path of the API group of roles.
 var rbacRoot = "/apis/" + rbacv1.SchemeGroupVersion.String()
 
+// byTokenCreate names the field manager of the objects that token create makes.
+var byTokenCreate = url.Values{"fieldManager": {"glowplug-token"}}
+
 // tokenCreation makes a token, with its ServiceAccount and the binding of its role.
 type tokenCreation struct {
 	clientOptions
@@ -93,10 +96,10 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	created, err := t.create(ctx, client.Request{
-		Resource: kinds.ServiceAccounts, Namespace: namespace,
+	created, err := t.create(ctx, t.notes, client.Request{
+		Resource: kinds.ServiceAccounts, Namespace: namespace, Query: byTokenCreate,
 		Body: &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: t.account}},
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -132,21 +135,6 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// create creates an object, unless there is one of its name already, and prints the warnings.
-func (t *tokenCreation) create(ctx context.Context, request client.Request) (created bool, err error) {
-	c, err := t.connect(ctx)
-	if err != nil {
-		return false, err
-	}
-	request.Method, request.Query = http.MethodPost, url.Values{"fieldManager": {"glowplug-token"}}
-	header, err := c.Do(ctx, &request, nil)
-	printWarnings(t.notes, client.Warnings(header))
-	if client.Code(err) == http.StatusConflict {
-		return false, nil
-	}
-	return err == nil, remedied(err)
-}
-
 // noteAccount says that the account existed before: tokens that others have of it stay valid.
 func (t *tokenCreation) noteAccount(ctx context.Context, namespace string) error {
 	var account v1.ServiceAccount
@@ -165,7 +153,7 @@ func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.R
 	name, in := t.account+"-"+t.role, " in the namespace "+namespace
 	stored := &rbacv1.RoleBinding{}
 	request := client.Request{
-		Root: rbacRoot, Resource: kinds.RoleBindings, Namespace: namespace,
+		Root: rbacRoot, Resource: kinds.RoleBindings, Namespace: namespace, Query: byTokenCreate,
 		Body: &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: ref, Subjects: subjects,
 		},
@@ -177,7 +165,7 @@ func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.R
 			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: subjects,
 		}
 	}
-	created, err := t.create(ctx, request)
+	created, err := t.create(ctx, t.notes, request, nil)
 	if err != nil {
 		return err
 	}
@@ -186,7 +174,7 @@ func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.R
 			ref.Kind, ref.Name, in)
 		return nil
 	}
-	request.Method, request.Name, request.Body = "", name, nil
+	request.Name, request.Query, request.Body = name, nil, nil
 	if err := t.do(ctx, request, stored); err != nil { // a ClusterRoleBinding has the same fields
 		return err
 	}
