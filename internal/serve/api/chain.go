@@ -121,6 +121,9 @@ func withBodyLimit(h http.Handler, limit int64) http.Handler {
 	})
 }
 
+// errNoUser is the error of a request that was not authenticated.
+var errNoUser = apierrors.NewInternalError(errors.New("the request has no user"))
+
 // fail answers with an error as a Status object.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	responsewriters.ErrorNegotiated(err, jsonAndYAML, v1.SchemeGroupVersion, w, r)

@@ -158,16 +158,14 @@ func (c *compiles) read(r *http.Request) (*v1.IgnitionConfig, error) {
 func (c *compiles) authorize(ctx context.Context, namespace string) (string, error) {
 	who, ok := request.UserFrom(ctx)
 	if !ok {
-		return "", apierrors.NewInternalError(errors.New("the request has no user"))
+		return "", errNoUser
 	}
-	if c.opts.rights.may(ctx, "create", kinds.IgnitionConfigs, "", namespace, "") {
+	attributes := attributesOf(who, "create", kinds.IgnitionConfigs, "", namespace, "")
+	if allows(ctx, c.opts.rights.authorizer, attributes) {
 		return who.GetName(), nil
 	}
 	addTrace(ctx, func(t *traceData) { t.admitted = false })
-	return "", responsewriters.ForbiddenStatusError(authorizer.AttributesRecord{
-		User: who, Verb: "create", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
-		Resource: kinds.IgnitionConfigs, Namespace: namespace, ResourceRequest: true,
-	}, "")
+	return "", responsewriters.ForbiddenStatusError(attributes, "")
 }
 
 // takeOver ends the wait of the user's former request, and returns a context that ends with his next one. leave is

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -46,11 +47,21 @@ func (r rights) may(ctx context.Context, verb, resource, subresource, namespace,
 	if !ok {
 		return true
 	}
-	decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+	return allows(ctx, r.authorizer, attributesOf(who, verb, resource, subresource, namespace, name))
+}
+
+// allows reports whether an authorizer allows a request.
+func allows(ctx context.Context, by authorizer.Authorizer, attributes authorizer.AttributesRecord) bool {
+	decision, _, err := by.Authorize(ctx, attributes)
+	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// attributesOf describes the request of a user for a resource of the core group.
+func attributesOf(who user.Info, verb, resource, subresource, namespace, name string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
 		User: who, Verb: verb, APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version, Resource: resource,
 		Subresource: subresource, Namespace: namespace, Name: name, ResourceRequest: true,
-	})
-	return err == nil && decision == authorizer.DecisionAllow
+	}
 }
 
 // concealsFindings reports whether the findings of a config, which may quote its source, are none for the user

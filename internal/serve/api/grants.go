@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -108,7 +107,7 @@ func (r *grantREST[T]) prepare(ctx context.Context, dryRun []string) error {
 func (r *grantREST[T]) confirm(ctx context.Context, obj, old T) error {
 	who, ok := request.UserFrom(ctx)
 	if !ok {
-		return apierrors.NewInternalError(errors.New("the request has no user"))
+		return errNoUser
 	}
 	if isPrivileged(who) {
 		return nil
@@ -189,9 +188,8 @@ func (g grants) confirm(who user.Info, namespace string, rules []rbacv1.PolicyRu
 }
 
 func (g grants) may(ctx context.Context, who user.Info, verb, resource, namespace, name string) bool {
-	decision, _, err := g.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+	return allows(ctx, g.authorizer, authorizer.AttributesRecord{
 		User: who, Verb: verb, APIGroup: rbacv1.GroupName, APIVersion: "*", Resource: resource, Namespace: namespace,
 		Name: name, ResourceRequest: true,
 	})
-	return err == nil && decision == authorizer.DecisionAllow
 }

@@ -43,12 +43,9 @@ func resultAuthorizer(all authorizer.Authorizer) authorizer.Authorizer {
 			a.GetResource() != kinds.IgnitionConfigs {
 			return decision, reason, err
 		}
-		ofConfig := authorizer.AttributesRecord{
-			User: a.GetUser(), Verb: a.GetVerb(), APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(),
-			Resource: a.GetResource(), Namespace: a.GetNamespace(), Name: a.GetName(), ResourceRequest: true,
-		}
-		if decision, _, err := all.Authorize(ctx, ofConfig); err == nil && decision == authorizer.DecisionAllow {
-			return decision, "", nil
+		ofConfig := attributesOf(a.GetUser(), a.GetVerb(), a.GetResource(), "", a.GetNamespace(), a.GetName())
+		if allows(ctx, all, ofConfig) {
+			return authorizer.DecisionAllow, "", nil
 		}
 		return decision, reason, err
 	})

@@ -342,32 +342,19 @@ func (s *Server) Believe(r *http.Request) bool {
 	if who == nil {
 		return false
 	}
-	decision, _, err := s.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{
-		User: who, Verb: "impersonate", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
-		Resource: kinds.BareMetalHosts, ResourceRequest: true,
-	})
-	return err == nil && decision == authorizer.DecisionAllow
+	return allows(r.Context(), s.authorizer, attributesOf(who, "impersonate", kinds.BareMetalHosts, "", "", ""))
 }
 
 // MayList reports whether a user may list and watch a resource of the core group in a namespace; "": in all, or of the
 // whole cluster.
 func (s *Server) MayList(ctx context.Context, who user.Info, resource, namespace string) bool {
-	for _, verb := range []string{"list", "watch"} {
-		decision, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-			User: who, Verb: verb, Namespace: namespace, APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
-			Resource: resource, ResourceRequest: true,
-		})
-		if err != nil || decision != authorizer.DecisionAllow {
-			return false
-		}
-	}
-	return true
+	return allows(ctx, s.authorizer, attributesOf(who, "list", resource, "", namespace, "")) &&
+		allows(ctx, s.authorizer, attributesOf(who, "watch", resource, "", namespace, ""))
 }
 
 // MayGet reports whether a user may read a path that is no resource, as /metrics.
 func (s *Server) MayGet(ctx context.Context, who user.Info, path string) bool {
-	decision, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{User: who, Verb: "get", Path: path})
-	return err == nil && decision == authorizer.DecisionAllow
+	return allows(ctx, s.authorizer, authorizer.AttributesRecord{User: who, Verb: "get", Path: path})
 }
 
 // User returns the user of a request; nil: it has no valid credential.
