@@ -97,6 +97,9 @@ func (e *endpoint) Create(ctx context.Context, obj runtime.Object, validate rest
 	if err := e.secrecy.restore(obj, nil); err != nil {
 		return nil, err
 	}
+	if err := e.check(ctx, obj.(object), e.Store.New().(object)); err != nil {
+		return nil, err
+	}
 	ctx, a := e.withAttempt(ctx, options.DryRun)
 	out, err := e.Store.Create(ctx, obj, validate, options)
 	if err == nil {
@@ -109,20 +112,17 @@ func (e *endpoint) Create(ctx context.Context, obj runtime.Object, validate rest
 // Delete deletes an object.
 func (e *endpoint) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	var dryRun []string
-	if options != nil {
-		dryRun = options.DryRun
+	if err := e.ready(ctx, options.DryRun); err != nil {
+		return nil, false, err
 	}
-	ctx, a := e.withAttempt(ctx, dryRun)
+	ctx, a := e.withAttempt(ctx, options.DryRun)
+	deletable := e.deletable(validate, options)
 	noted := func(ctx context.Context, obj runtime.Object) error {
 		// An object with finalizers is deleted by the update that removes the last of them.
 		if deleted, ok := obj.(object); ok && len(deleted.GetFinalizers()) == 0 {
 			note(ctx, change{old: deleted.DeepCopyObject().(object)})
 		}
-		if validate == nil {
-			return nil
-		}
-		return validate(ctx, obj)
+		return deletable(ctx, obj)
 	}
 	out, gone, err := e.Store.Delete(ctx, name, noted, options)
 	if err == nil {

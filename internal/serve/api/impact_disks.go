@@ -73,5 +73,5 @@ func warnLosses(d *impact.Disks, nameable func(host string) bool) string {
 		more = fmt.Sprintf("; the disks of %d more were not compared", d.Known-d.Planned)
 	}
 	return fmt.Sprintf("impact on %d of %d hosts whose disks are known: Ignition would destroy data (%s); "+
-		"glowplug plan --host NAMESPACE/NAME shows it%s", len(d.Hosts), d.Planned, first(names, len(d.Hosts)), more)
+		"glowplug plan --host NAMESPACE/NAME shows it%s", len(d.Hosts), d.Planned, first(names, maxWarned, len(d.Hosts)), more)
 }

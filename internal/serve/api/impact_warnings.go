@@ -171,14 +171,15 @@ func impactWarnings(result *impact.Impact, effects []impact.Effect, nameable fun
 				})...)
 			}
 		}
-		out = append(out, fmt.Sprintf("impact on %d of %d hosts: %s (%s)", n, result.Hosts, effect.Phrase(), first(names, n)))
+		out = append(out, fmt.Sprintf("impact on %d of %d hosts: %s (%s)", n, result.Hosts, effect.Phrase(),
+			first(names, maxWarned, n)))
 	}
 	return out
 }
 
-// first lists the first of n names.
-func first(names []string, n int) string {
-	names = names[:min(len(names), maxWarned)]
+// first lists a few of n names.
+func first(names []string, few, n int) string {
+	names = names[:min(len(names), few)]
 	text := strings.Join(names, ", ")
 	switch more := n - len(names); {
 	case more > 0 && len(names) == 0:

@@ -59,14 +59,14 @@ func (n *namespaces) markIsland(ctx context.Context, name string) error {
 // checkMarks refuses a write of a Namespace that changes a mark of islands, unless its user has the same verb on all
 // namespaces: a RoleBinding in a namespace lets a tenant write the Namespace itself too, and would let him end the
 // isolation that holds him.
-func (r rights) checkMarks(ctx context.Context, now, old *v1.Namespace) error {
+func (r rights) checkMarks(ctx context.Context, now, old object) error {
 	verb := "update"
 	if info, ok := request.RequestInfoFrom(ctx); ok {
 		verb = info.Verb
 	}
 	for _, key := range [...]string{v1.AnnotationIsland, v1.AnnotationIsolated} {
-		if now.Annotations[key] != old.Annotations[key] && !r.may(ctx, verb, kinds.Namespaces, "", "", "") {
-			return apierrors.NewForbidden(v1.Resource(kinds.Namespaces), now.Name, fmt.Errorf("the annotation %s decides "+
+		if now.GetAnnotations()[key] != old.GetAnnotations()[key] && !r.may(ctx, verb, kinds.Namespaces, "", "", "") {
+			return apierrors.NewForbidden(v1.Resource(kinds.Namespaces), now.GetName(), fmt.Errorf("the annotation %s decides "+
 				"which namespaces are islands: an administrator of all namespaces has to change it, who has the verb %s on "+
 				"namespaces by a ClusterRoleBinding", key, verb))
 		}

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -49,7 +48,7 @@ type kind[T object] struct {
 	// client to those of the stored object; nil: the kind has no status endpoint.
 	keepInStatus func(obj, old T)
 	// statusWritten is called after a client has written to the status endpoint; nil: nobody has to know.
-	statusWritten func(ctx context.Context, obj, old runtime.Object) error
+	statusWritten func(ctx context.Context, a *attempt) error
 	// validateStatus checks what a client writes to the status endpoint; nil: nothing.
 	validateStatus func(obj, old T) field.ErrorList
 }
@@ -129,11 +128,8 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 		},
 		read: completeHost(opts.HostStatus),
 		// The status of a host follows its boot: what an administrator changes is a change of the boot.
-		statusWritten: func(ctx context.Context, obj, old runtime.Object) error {
-			if opts.SetHostState == nil {
-				return nil
-			}
-			if err := opts.SetHostState(ctx, obj.(*v1.BareMetalHost), old.(*v1.BareMetalHost)); err != nil {
+		statusWritten: func(ctx context.Context, a *attempt) error {
+			if err := opts.SetHostState(ctx, a.object().(*v1.BareMetalHost), a.old.(*v1.BareMetalHost)); err != nil {
 				return apierrors.NewServiceUnavailable("the state of the machine is not stored yet; write it again: " + err.Error())
 			}
 			return nil

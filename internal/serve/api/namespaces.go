@@ -142,7 +142,6 @@ func (s *namespacedStore) GuaranteedUpdate(ctx context.Context, key string, dest
 type namespaceREST struct {
 	withoutCollections
 	storage registry.DryRunnableStorage
-	rights  rights
 }
 
 // withoutCollections has the methods of an endpoint, except DeleteCollection.
@@ -162,18 +161,8 @@ type withoutCollections interface {
 func newNamespaceREST(e *endpoint, r rights) *namespaceREST {
 	// The terminator alone removes a namespace.
 	e.ShouldDeleteDuringUpdate = func(context.Context, string, runtime.Object, runtime.Object) bool { return false }
-	return &namespaceREST{e, e.Storage, r}
-}
-
-// Update implements rest.Updater, and creates a namespace for server-side apply. Create needs the right in all
-// namespaces by itself.
-func (r *namespaceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
-	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
-	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	info = rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
-		return obj, r.rights.checkMarks(ctx, obj.(*v1.Namespace), old.(*v1.Namespace))
-	})
-	return r.withoutCollections.Update(ctx, name, info, create, update, forceCreate, options)
+	e.check = r.checkMarks
+	return &namespaceREST{e, e.Storage}
 }
 
 func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
@@ -192,10 +181,8 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.V
 	terminate := func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		namespace := obj.(*v1.Namespace)
 		note(ctx, change{old: namespace.DeepCopy()})
-		if validate != nil {
-			if err := validate(ctx, namespace); err != nil {
-				return nil, nil, err
-			}
+		if err := validate(ctx, namespace); err != nil {
+			return nil, nil, err
 		}
 		if namespace.DeletionTimestamp == nil {
 			now := metav1.Now()

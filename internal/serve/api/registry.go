@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/client-go/tools/cache"
 
 	"glowplug/internal/domain/kinds"
@@ -98,11 +99,11 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 		}
 		return keyOf(ctx, name)
 	}
-	e := &endpoint{Store: store, inventory: into.inventory, secrecy: k.secrecy}
+	e := newEndpoint(store, k.secrecy)
+	e.inventory, e.finished = into.inventory, append(e.finished, into.written)
 	if k.ShortName != "" {
 		e.shortNames = []string{k.ShortName}
 	}
-	e.finished = append(e.finished, into.written)
 	if k.InAll {
 		e.categories = []string{"all"}
 	}
@@ -110,7 +111,7 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	if k.keepInStatus != nil {
 		status, strategy := *store, k.statusStrategy()
 		status.UpdateStrategy, status.ResetFieldsStrategy = strategy, strategy
-		into.storage[k.Resource+"/status"] = &statusREST{&status, k.secrecy, k.statusWritten}
+		into.storage[k.Resource+"/status"] = &statusREST{newEndpoint(&status, k.secrecy), k.statusWritten}
 	}
 	return e
 }
@@ -153,6 +154,12 @@ type endpoint struct {
 	inventory  *snapshot.Inventory
 	// secrecy is what is confidential in an object; nil: nothing.
 	secrecy *secrecy
+	// check returns why the user of a request may not write obj in place of old, which is empty for a new object.
+	check func(ctx context.Context, obj, old object) error
+	// prepare is called before an update or deletion that is no dry run.
+	prepare func(context.Context) error
+	// spare returns why an object is not deleted with the options of a request.
+	spare func(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) error
 	// finished are called after each write or delete that has succeeded.
 	finished []func(context.Context, *attempt)
 }
@@ -160,12 +167,47 @@ type endpoint struct {
 func (e *endpoint) ShortNames() []string { return e.shortNames }
 func (e *endpoint) Categories() []string { return e.categories }
 
+// newEndpoint returns an endpoint that refuses nothing.
+func newEndpoint(store *registry.Store, secrecy *secrecy) *endpoint {
+	return &endpoint{
+		Store: store, secrecy: secrecy,
+		check:   func(context.Context, object, object) error { return nil },
+		prepare: func(context.Context) error { return nil },
+		spare:   func(context.Context, runtime.Object, *metav1.DeleteOptions) error { return nil },
+	}
+}
+
+// ready prepares an update or deletion.
+func (e *endpoint) ready(ctx context.Context, dryRun []string) error {
+	if dryrun.IsDryRun(dryRun) {
+		return nil
+	}
+	return e.prepare(ctx)
+}
+
+// deletable has a validation of a deletion refuse an object also that is spared.
+func (e *endpoint) deletable(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if err := e.spare(ctx, obj, options); err != nil {
+			return err
+		}
+		return validate(ctx, obj)
+	}
+}
+
 // Update stores an object in place of another one, or a new one.
 func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	if err := e.ready(ctx, options.DryRun); err != nil {
+		return nil, false, err
+	}
 	ctx, a := e.withAttempt(ctx, options.DryRun)
-	out, created, err := e.Store.Update(ctx, name, e.secrecy.updated(info), create, update, forceCreate, options)
+	info = rest.WrapUpdatedObjectInfo(e.secrecy.updated(info),
+		func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+			return obj, e.check(ctx, obj.(object), old.(object))
+		})
+	out, created, err := e.Store.Update(ctx, name, info, create, update, forceCreate, options)
 	if err == nil {
 		e.finish(ctx, a)
 		out = e.secrecy.redact(ctx, out)
@@ -179,14 +221,14 @@ func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObj
 // is 410. A list without pages never needs the window.
 func (e *endpoint) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
-	if list == nil {
-		list = &metainternalversion.ListOptions{}
+	if err := e.ready(ctx, options.DryRun); err != nil {
+		return nil, err
 	}
 	if list.Limit == 0 && list.Continue == "" {
 		list = list.DeepCopy()
 		list.Limit = math.MaxInt64
 	}
-	out, err := e.Store.DeleteCollection(ctx, validate, options, list)
+	out, err := e.Store.DeleteCollection(ctx, e.deletable(validate, options), options, list)
 	if err == nil {
 		out = e.secrecy.redact(ctx, out)
 	}
@@ -223,9 +265,8 @@ func (e *endpoint) Watch(ctx context.Context, options *metainternalversion.ListO
 // statusREST is the subresource status: an endpoint that reads and updates.
 type statusREST struct {
 	readUpdater
-	secrecy *secrecy
 	// written is called after an update; nil: nobody has to know.
-	written func(ctx context.Context, obj, old runtime.Object) error
+	written func(ctx context.Context, a *attempt) error
 }
 
 type readUpdater interface {
@@ -235,33 +276,17 @@ type readUpdater interface {
 	rest.ResetFieldsStrategy
 }
 
-// Get reads an object.
-func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	out, err := r.readUpdater.Get(ctx, name, options)
-	if err == nil {
-		out = r.secrecy.redact(ctx, out)
-	}
-	return out, err
-}
-
 // Update never creates an object.
 func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	var old runtime.Object
-	info = rest.WrapUpdatedObjectInfo(r.secrecy.updated(info),
-		func(_ context.Context, obj, stored runtime.Object) (runtime.Object, error) {
-			old = stored.DeepCopyObject()
-			return obj, nil
-		})
+	a := &attempt{dryRun: dryrun.IsDryRun(options.DryRun)}
+	ctx = context.WithValue(ctx, attemptKey{}, a)
 	out, created, err := r.readUpdater.Update(ctx, name, info, create, update, false, options)
-	if err == nil && r.written != nil && len(options.DryRun) == 0 {
-		err = r.written(ctx, out, old)
+	if err == nil && r.written != nil && !a.dryRun {
+		err = r.written(ctx, a)
 	}
-	if err == nil {
-		out = r.secrecy.redact(ctx, out)
-	}
-	return out, created, ourError(ctx, err, name)
+	return out, created, err
 }
 
 func newObject(resource string) runtime.Object { return kinds.Of(resource).New() }

@@ -255,7 +255,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	configs.finished = slices.Insert(configs.finished, 0, configDone(&s.opts))
 	rendered := newRendered(configs.Store, &s.opts)
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = rendered
-	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
+	install(into, cdromKind(&s.opts)).spare = spareInUse(s.opts.InUse)
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)), s.opts.rights)
 	hosts := install(into, hostKind(&s.opts))
 	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered: rendered, hosts: hosts.Store}
