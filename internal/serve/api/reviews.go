@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"reflect"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -61,33 +63,38 @@ func isReview(info *request.RequestInfo) bool {
 	return info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName
 }
 
-// accessReview answers kubectl auth can-i.
-type accessReview struct{ authorizer authorizer.Authorizer }
+// review is the endpoint of a kind of reviews, which ask about their caller.
+type review[T runtime.Object] struct {
+	// answer completes a review of a user.
+	answer func(ctx context.Context, who user.Info, asked T) error
+}
 
-func (*accessReview) New() runtime.Object     { return &authorizationv1.SelfSubjectAccessReview{} }
-func (*accessReview) Destroy()                {}
-func (*accessReview) NamespaceScoped() bool   { return false }
-func (*accessReview) GetSingularName() string { return "selfsubjectaccessreview" }
+func (review[T]) kind() reflect.Type        { return reflect.TypeFor[T]().Elem() }
+func (r review[T]) New() runtime.Object     { return reflect.New(r.kind()).Interface().(T) }
+func (review[T]) Destroy()                  {}
+func (review[T]) NamespaceScoped() bool     { return false }
+func (r review[T]) GetSingularName() string { return strings.ToLower(r.kind().Name()) }
 
-func (r *accessReview) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc,
+// Create implements rest.Creater. A review is not stored.
+func (r review[T]) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
 	_ *metav1.CreateOptions) (runtime.Object, error) {
-	review, ok := obj.(*authorizationv1.SelfSubjectAccessReview)
+	asked, ok := obj.(T)
 	if !ok {
-		return nil, apierrors.NewBadRequest("not a SelfSubjectAccessReview")
+		return nil, apierrors.NewBadRequest("not a " + r.kind().Name())
 	}
 	who, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
-	if validation != nil {
-		if err := validation(ctx, obj.DeepCopyObject()); err != nil {
-			return nil, err
-		}
-	}
+	return asked, r.answer(ctx, who, asked)
+}
+
+// reviewAccess answers kubectl auth can-i.
+func (s *Server) reviewAccess(ctx context.Context, who user.Info, asked *authorizationv1.SelfSubjectAccessReview) error {
 	attributes := authorizer.AttributesRecord{User: who}
-	switch spec := &review.Spec; {
+	switch spec := &asked.Spec; {
 	case (spec.ResourceAttributes == nil) == (spec.NonResourceAttributes == nil):
-		return nil, apierrors.NewBadRequest("spec: exactly one of resourceAttributes and nonResourceAttributes must be set")
+		return apierrors.NewBadRequest("spec: exactly one of resourceAttributes and nonResourceAttributes must be set")
 	case spec.ResourceAttributes != nil:
 		a := spec.ResourceAttributes
 		attributes.Verb, attributes.Namespace, attributes.Name = a.Verb, a.Namespace, a.Name
@@ -96,83 +103,55 @@ func (r *accessReview) Create(ctx context.Context, obj runtime.Object, validatio
 	default:
 		attributes.Verb, attributes.Path = spec.NonResourceAttributes.Verb, spec.NonResourceAttributes.Path
 	}
-	decision, reason, err := r.authorizer.Authorize(ctx, attributes)
-	review.Status = authorizationv1.SubjectAccessReviewStatus{
+	decision, reason, err := s.authorizer.Authorize(ctx, attributes)
+	asked.Status = authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow,
 		Denied:  decision == authorizer.DecisionDeny,
 		Reason:  reason,
 	}
 	if err != nil {
-		review.Status.EvaluationError = err.Error()
+		asked.Status.EvaluationError = err.Error()
 	}
-	return review, nil
+	return nil
 }
 
-// rulesReview answers kubectl auth can-i --list.
-type rulesReview struct{ policy Policy }
-
-func (*rulesReview) New() runtime.Object     { return &authorizationv1.SelfSubjectRulesReview{} }
-func (*rulesReview) Destroy()                {}
-func (*rulesReview) NamespaceScoped() bool   { return false }
-func (*rulesReview) GetSingularName() string { return "selfsubjectrulesreview" }
-
-func (r *rulesReview) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
-	_ *metav1.CreateOptions) (runtime.Object, error) {
-	review, ok := obj.(*authorizationv1.SelfSubjectRulesReview)
-	if !ok {
-		return nil, apierrors.NewBadRequest("not a SelfSubjectRulesReview")
+// reviewRules answers kubectl auth can-i --list.
+func (s *Server) reviewRules(_ context.Context, who user.Info, asked *authorizationv1.SelfSubjectRulesReview) error {
+	if asked.Spec.Namespace == "" {
+		return apierrors.NewBadRequest("no namespace on request")
 	}
-	who, ok := request.UserFrom(ctx)
-	if !ok {
-		return nil, apierrors.NewBadRequest("no user present on request")
-	}
-	namespace := review.Spec.Namespace
-	if namespace == "" {
-		return nil, apierrors.NewBadRequest("no namespace on request")
-	}
-	rules, err := r.policy.RulesFor(who, namespace)
-	review.Status = authorizationv1.SubjectRulesReviewStatus{
+	rules, err := s.opts.Policy.RulesFor(who, asked.Spec.Namespace)
+	status := authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
 	}
 	for _, rule := range rules {
 		if len(rule.Resources) > 0 {
-			review.Status.ResourceRules = append(review.Status.ResourceRules, authorizationv1.ResourceRule{
+			status.ResourceRules = append(status.ResourceRules, authorizationv1.ResourceRule{
 				Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
 			})
 		}
 		if len(rule.NonResourceURLs) > 0 {
-			review.Status.NonResourceRules = append(review.Status.NonResourceRules, authorizationv1.NonResourceRule{
+			status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{
 				Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs,
 			})
 		}
 	}
 	if err != nil {
-		review.Status.Incomplete, review.Status.EvaluationError = true, err.Error()
+		status.Incomplete, status.EvaluationError = true, err.Error()
 	}
-	return review, nil
+	asked.Status = status
+	return nil
 }
 
-// callerReview answers kubectl auth whoami.
-type callerReview struct{}
-
-func (*callerReview) New() runtime.Object     { return &authenticationv1.SelfSubjectReview{} }
-func (*callerReview) Destroy()                {}
-func (*callerReview) NamespaceScoped() bool   { return false }
-func (*callerReview) GetSingularName() string { return "selfsubjectreview" }
-
-func (*callerReview) Create(ctx context.Context, _ runtime.Object, _ rest.ValidateObjectFunc,
-	_ *metav1.CreateOptions) (runtime.Object, error) {
-	who, ok := request.UserFrom(ctx)
-	if !ok {
-		return nil, apierrors.NewBadRequest("no user present on request")
-	}
-	review := &authenticationv1.SelfSubjectReview{}
-	review.Status.UserInfo = authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()}
+// reviewCaller answers kubectl auth whoami.
+func reviewCaller(_ context.Context, who user.Info, asked *authenticationv1.SelfSubjectReview) error {
+	info := authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()}
 	for key, values := range who.GetExtra() {
-		if review.Status.UserInfo.Extra == nil {
-			review.Status.UserInfo.Extra = map[string]authenticationv1.ExtraValue{}
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
 		}
-		review.Status.UserInfo.Extra[key] = values
+		info.Extra[key] = values
 	}
-	return review, nil
+	*asked = authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: info}}
+	return nil
 }

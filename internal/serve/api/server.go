@@ -289,11 +289,11 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	return errors.Join(
 		s.kube.installCore(into.storage),
 		s.kube.installGroup(authorizationv1.GroupName, codecs, map[string]rest.Storage{
-			"selfsubjectaccessreviews": &accessReview{s.authorizer},
-			"selfsubjectrulesreviews":  &rulesReview{s.opts.Policy},
+			"selfsubjectaccessreviews": review[*authorizationv1.SelfSubjectAccessReview]{s.reviewAccess},
+			"selfsubjectrulesreviews":  review[*authorizationv1.SelfSubjectRulesReview]{s.reviewRules},
 		}),
 		s.kube.installGroup(authenticationv1.GroupName, codecs, map[string]rest.Storage{
-			"selfsubjectreviews": &callerReview{},
+			"selfsubjectreviews": review[*authenticationv1.SelfSubjectReview]{reviewCaller},
 		}),
 		s.kube.installGroup(rbacv1.GroupName, jsonAndYAML, roles.storage),
 	)
