@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/store/backup"
@@ -19,8 +18,6 @@ const backupPath = "/api/v1/backup"
 // backupTrailer has the error of a backup that was broken off: its status was sent long before.
 const backupTrailer = "Glowplug-Backup-Error"
 
-func isBackup(r *http.Request) bool { return r.URL.Path == backupPath }
-
 // takeBackup is the verb of the right to a backup. It is none of those to read, which a role may give for all
 // resources: with the key of the CA, a reader of all would be the administrator.
 const takeBackup = "take"
@@ -31,7 +28,7 @@ type backupInfo struct{ request.RequestInfoResolver }
 // NewRequestInfo implements request.RequestInfoResolver.
 func (b backupInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error) {
 	info, err := b.RequestInfoResolver.NewRequestInfo(r)
-	if err == nil && isBackup(r) && r.Method == http.MethodGet {
+	if err == nil && r.URL.Path == backupPath && r.Method == http.MethodGet {
 		info.Verb = takeBackup
 	}
 	return info, err
@@ -63,12 +60,7 @@ func backups(write func(context.Context, io.Writer) (backup.Manifest, error)) ht
 // oneAtATime answers a GET of what reads the whole store, and refuses another one meanwhile.
 func oneAtATime(resource, busy string, answer http.HandlerFunc) http.Handler {
 	turn := make(chan struct{}, 1)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			w.Header().Set("Allow", http.MethodGet)
-			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
-			return
-		}
+	return only(http.MethodGet, resource, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()

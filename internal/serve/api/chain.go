@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,19 +34,19 @@ func (s *Server) chain() http.Handler {
 	audited := func(h http.Handler, filter auditFilter) http.Handler {
 		return withAudit(s.opts.Audit, s.opts.Resolver, h, filter)
 	}
-	h := withOther(api, s.opts.Explain, isExplain)
+	h := withOther(api, s.opts.Explain, at(explainPath))
 	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, s.authorizer, jsonAndYAML),
-		api.info), isImpact)
-	h = withOther(h, rewriter(s.opts.Rewrite), isRewrite)
-	h = withOther(h, s.compiles, isCompile)
+		api.info), at(impactPath))
+	h = withOther(h, rewriter(s.opts.Rewrite), at(rewritePath))
+	h = withOther(h, s.compiles.handler(), at(compilePath))
 	h = withReadOnly(h)
 	h = withBoundedEntries(h, MaxBodyBytes)
 	h = withProtobufBodies(h, MaxBodyBytes)
 	h = withBodyLimit(h, MaxBodyBytes)
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, isLong)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
-	h = withOther(h, backups(s.opts.Backup), isBackup)
-	h = withOther(h, checker(s.opts.Fsck), isFsck)
+	h = withOther(h, backups(s.opts.Backup), at(backupPath))
+	h = withOther(h, checker(s.opts.Fsck), at(fsckPath))
 	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
 	h = endpointfilters.WithAuthorization(h, compileAuthorizer(resultAuthorizer(s.authorizer)), jsonAndYAML)
 	h = traceUser(h, func(t *traceData, user string) {
@@ -86,9 +87,10 @@ const impactPath = "/api/v1/impact"
 // isoSubresource is the image file of an ISCSICdrom.
 const isoSubresource = "iso"
 
-func isExplain(r *http.Request) bool { return r.URL.Path == explainPath }
-
-func isImpact(r *http.Request) bool { return r.URL.Path == impactPath }
+// at matches the requests for a path.
+func at(path string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return r.URL.Path == path }
+}
 
 func isUpload(r *http.Request) bool {
 	info, ok := request.RequestInfoFrom(r.Context())
@@ -105,6 +107,26 @@ func withOther(h, other http.Handler, match func(*http.Request) bool) http.Handl
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// only answers the requests of one method, and refuses the others.
+func only(method, resource string, answer http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method {
+			w.Header().Set("Allow", method)
+			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
+			return
+		}
+		answer(w, r)
+	})
+}
+
+// writeJSON answers with a value.
+func writeJSON(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(value) // the client may have gone away
 }
 
 // withBodyLimit refuses a body whose length is over the limit before it is read. The library

@@ -28,8 +28,6 @@ import (
 // compilePath answers with what a config compiles to that is not stored.
 const compilePath = "/api/v1/compile"
 
-func isCompile(r *http.Request) bool { return r.URL.Path == compilePath }
-
 const (
 	// maxCompiles bounds the compilations for this path that run at a time: of each user one, so that writes have the
 	// other processors.
@@ -79,19 +77,15 @@ func newCompiles(opts *Options) *compiles {
 	}
 }
 
-// ServeHTTP implements http.Handler.
-func (c *compiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "compile"}, r.Method))
-		return
-	}
-	answer, err := c.answer(r)
-	if err != nil {
-		fail(w, r, err)
-		return
-	}
-	responsewriters.WriteRawJSON(http.StatusOK, answer, w)
+func (c *compiles) handler() http.Handler {
+	return only(http.MethodPost, "compile", func(w http.ResponseWriter, r *http.Request) {
+		answer, err := c.answer(r)
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		responsewriters.WriteRawJSON(http.StatusOK, answer, w)
+	})
 }
 
 func (c *compiles) answer(r *http.Request) (*compile.Verdict, error) {

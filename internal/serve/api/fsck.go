@@ -11,8 +11,6 @@ import (
 // fsckPath answers with what is the matter with the stored objects.
 const fsckPath = "/api/v1/fsck"
 
-func isFsck(r *http.Request) bool { return r.URL.Path == fsckPath }
-
 // checker answers with the result of a function that reads all that is stored, one at a time. The names in it are of
 // all namespaces: the authorization before this gives it to those who may get the path.
 func checker(check func(context.Context) (any, error)) http.Handler {

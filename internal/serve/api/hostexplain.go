@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,11 +49,8 @@ func (e *explainREST) Connect(ctx context.Context, name string, _ runtime.Object
 			responder.Error(err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(answer) // the client may have gone away
+		writeJSON(w, answer)
 	}), nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -103,21 +102,13 @@ func (p *impacts) handler(api http.Handler, resolver request.RequestInfoResolver
 	if p.opts.Decider == nil || p.opts.Inventory == nil {
 		return nil
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "impact"}, r.Method))
-			return
-		}
+	return only(http.MethodPost, "impact", func(w http.ResponseWriter, r *http.Request) {
 		answer, err := p.answer(r, &dryRunner{api, resolver, r})
 		if err != nil {
 			fail(w, r, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(answer) // the client may have gone away
+		writeJSON(w, answer)
 	})
 }
 

@@ -86,7 +86,7 @@ func newKubeEndpoints(authorizer authorizer.UnconditionalAuthorizer) *kubeEndpoi
 			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
 		}},
 		isLong: func(r *http.Request, info *request.RequestInfo) bool {
-			return isBackup(r) || isFsck(r) || lasts(r, info)
+			return r.URL.Path == backupPath || r.URL.Path == fsckPath || lasts(r, info)
 		},
 		short: new(waitgroup.SafeWaitGroup),
 	}

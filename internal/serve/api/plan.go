@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,11 +59,7 @@ func (p *planREST) Connect(ctx context.Context, name string, _ runtime.Object, r
 			responder.Error(apierrors.NewInternalError(err))
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Type", contentType)
-		h.Set("Content-Length", strconv.Itoa(body.Len()))
-		h.Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(body.Bytes()) // the client may have gone away
+		writeBytes(w, contentType, body.Bytes())
 	}), nil
 }
 

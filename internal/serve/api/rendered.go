@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,15 +41,12 @@ type renderedREST struct {
 }
 
 func newRendered(configs *registry.Store, opts *Options) *renderedREST {
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	seconds := promauto.With(opts.Registerer).NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "glowplug_render_duration_seconds",
 		Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
 		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
 	}, []string{"code"})
 	seconds.WithLabelValues("200")
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(seconds)
-	}
 	return &renderedREST{readBytes{}, configs, opts, seconds}
 }
 
@@ -64,13 +62,12 @@ func (readBytes) ConnectMethods() []string { return []string{http.MethodGet} }
 
 func (readBytes) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
-// writeBytes answers with bytes, whose hash is the ETag.
-func writeBytes(w http.ResponseWriter, contentType, hash string, body []byte) {
+// writeBytes answers with bytes.
+func writeBytes(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("ETag", `"`+hash+`"`)
 	_, _ = w.Write(body) // the client may have gone away
 }
 
@@ -92,7 +89,8 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 		if stale {
 			w.Header().Set("X-Glowplug-Stale", "true")
 		}
-		writeBytes(w, ignition.MediaType, "sha256:"+hex.EncodeToString(sum[:]), body)
+		w.Header().Set("ETag", `"sha256:`+hex.EncodeToString(sum[:])+`"`)
+		writeBytes(w, ignition.MediaType, body)
 	}), nil
 }
 

@@ -50,7 +50,8 @@ func (r *replayREST) Connect(ctx context.Context, name string, _ runtime.Object,
 			return
 		}
 		_, hash, _ := strings.Cut(name, " ")
-		writeBytes(w, contentType, hash, body)
+		w.Header().Set("ETag", `"`+hash+`"`)
+		writeBytes(w, contentType, body)
 	}), nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	restclient "k8s.io/client-go/rest"
@@ -314,14 +314,10 @@ func (s *Server) installAccounts(into *endpoints) {
 // Handler serves /api, /apis, /openapi, /version and explain. The listener of a request is that of
 // its context, or this one. Only /version needs no credential.
 func (s *Server) Handler(listener Listener) http.Handler {
-	info, err := json.MarshalIndent(versionInfo(), "", "  ")
-	if err != nil {
-		panic(err) // a struct of strings
-	}
+	info := versionInfo()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/version" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(info) // the client may have gone away
+			responsewriters.WriteRawJSON(http.StatusOK, info, w)
 			return
 		}
 		if _, marked := r.Context().Value(listenerKey{}).(Listener); !marked {

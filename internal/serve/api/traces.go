@@ -116,9 +116,9 @@ func credentialOf(r *http.Request) string {
 func (t *traces) write(r *http.Request, seen *traceData, status int, credential string, began time.Time) {
 	refused := !seen.admitted && (status == http.StatusUnauthorized || status == http.StatusForbidden)
 	info, ok := request.RequestInfoFrom(r.Context())
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	if !refused && (reads || ok && isReview(info) || isImpact(r) || isCompile(r)) {
-		return // a review, an impact or a compilation changes nothing
+	changesNothing := isReading(r.Method) || ok && isReview(info) || r.URL.Path == impactPath || r.URL.Path == compilePath
+	if !refused && changesNothing {
+		return
 	}
 	var line attributes
 	line.add("user", seen.user)
