@@ -42,45 +42,6 @@ type Tokens interface {
 	Revoked() <-chan struct{}
 }
 
-func accountKind() *kind[*v1.ServiceAccount] {
-	return &kind[*v1.ServiceAccount]{
-		Kind: kinds.Of(kinds.ServiceAccounts),
-		table: &table[*v1.ServiceAccount]{
-			columns: []metav1.TableColumnDefinition{
-				text("Name", "The account's name."), text("Age", "Time since the account was created."),
-			},
-			row: func(a *v1.ServiceAccount, now time.Time) []any {
-				return []any{a.Name, age(&a.CreationTimestamp, now)}
-			},
-		},
-		strategy: strategy[*v1.ServiceAccount]{},
-	}
-}
-
-// tokenKind describes the records of tokens. Only the server writes them.
-func tokenKind() *kind[*v1.Token] {
-	return &kind[*v1.Token]{
-		Kind: kinds.Of(kinds.Tokens),
-		table: &table[*v1.Token]{
-			columns: []metav1.TableColumnDefinition{
-				text("Name", "The token's name."),
-				text("Account", "The ServiceAccount that it is for."),
-				text("Expires", "When it becomes invalid."),
-				text("Last-Used", "Time since it was last used."),
-				text("From", "The address of the client then."),
-				text("Age", "Time since the token was made."),
-			},
-			row: func(k *v1.Token, now time.Time) []any {
-				return []any{k.Name, k.Spec.ServiceAccountName, k.Spec.ExpirationTime.UTC().Format(time.RFC3339),
-					age(k.Status.LastUsedTime, now), k.Status.LastUsedFrom, age(&k.CreationTimestamp, now)}
-			},
-		},
-		strategy: strategy[*v1.Token]{
-			validate: func(*v1.Token) field.ErrorList { return nil },
-		},
-	}
-}
-
 // tokenRequests is the subresource token of ServiceAccounts, which kubectl create token asks.
 type tokenRequests struct {
 	accounts, records *endpoint

@@ -244,12 +244,9 @@ func releaseKind() *kind[*v1.StreamRelease] {
 }
 
 func configMapKind() *kind[*v1.ConfigMap] {
-	return &kind[*v1.ConfigMap]{
-		Kind: kinds.Of(kinds.ConfigMaps), table: configMapTable,
-		strategy: strategy[*v1.ConfigMap]{
-			immutable: v1.ValidateConfigMapUpdate,
-		},
-	}
+	k := plainKind(kinds.ConfigMaps, configMapTable)
+	k.immutable = v1.ValidateConfigMapUpdate
+	return k
 }
 
 func secretKind(r rights) *kind[*v1.Secret] {
@@ -276,39 +273,20 @@ func namespaceKind(inventory *snapshot.Inventory) *kind[*v1.Namespace] {
 	}
 }
 
+// plainKind describes objects as they are stored.
+func plainKind[T object](resource string, table *table[T]) *kind[T] {
+	return &kind[T]{Kind: kinds.Of(resource), table: table}
+}
+
 func eventKind() *kind[*v1.Event] {
-	return &kind[*v1.Event]{
-		Kind: kinds.Of(kinds.Events), table: eventTable,
-		fields:   eventFields,
-		strategy: strategy[*v1.Event]{},
-	}
-}
-
-// unknownKind describes machines that are no hosts. Only the server writes them.
-func unknownKind() *kind[*v1.UnknownMachine] {
-	return &kind[*v1.UnknownMachine]{
-		Kind: kinds.Of(kinds.UnknownMachines), table: unknownTable,
-	}
-}
-
-// leaseKind describes the addresses that machines have by DHCP. Only the server writes them.
-func leaseKind() *kind[*v1.Lease] {
-	return &kind[*v1.Lease]{
-		Kind: kinds.Of(kinds.Leases), table: leaseTable,
-	}
-}
-
-// memberKind describes the servers of the store. Only the server writes them.
-func memberKind() *kind[*v1.Member] {
-	return &kind[*v1.Member]{
-		Kind: kinds.Of(kinds.Members), table: memberTable,
-	}
+	k := plainKind(kinds.Events, eventTable)
+	k.fields = eventFields
+	return k
 }
 
 // bootKind describes boots. Only the server writes them.
 func bootKind() *kind[*v1.Boot] {
-	return &kind[*v1.Boot]{
-		Kind: kinds.Of(kinds.Boots), table: bootTable, fields: bootFields,
-		isName: rbac.ValidateName, // those of unknown machines have an underscore
-	}
+	k := plainKind(kinds.Boots, bootTable)
+	k.fields, k.isName = bootFields, rbac.ValidateName // the names of those of unknown machines have an underscore
+	return k
 }

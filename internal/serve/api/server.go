@@ -267,9 +267,9 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	install(into, secretKind(s.opts.rights))
 	install(into, eventKind())
 	s.installAccounts(into)
-	into.storage[kinds.UnknownMachines] = readOnly{install(into, unknownKind())}
-	into.storage[kinds.Leases] = readOnly{install(into, leaseKind())}
-	into.storage[kinds.Members] = readOnly{install(into, memberKind())}
+	into.storage[kinds.UnknownMachines] = readOnly{install(into, plainKind(kinds.UnknownMachines, unknownTable))}
+	into.storage[kinds.Leases] = readOnly{install(into, plainKind(kinds.Leases, leaseTable))}
+	into.storage[kinds.Members] = readOnly{install(into, plainKind(kinds.Members, memberTable))}
 	boots := install(into, bootKind())
 	into.storage[kinds.Boots] = viewOnly{boots}
 	into.storage[kinds.Boots+"/"+subresourceRendered] = &replayREST{boots: boots.Store, opts: &s.opts}
@@ -301,7 +301,8 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 
 // installAccounts adds the endpoints of ServiceAccounts and of their tokens.
 func (s *Server) installAccounts(into *endpoints) {
-	accounts, records := install(into, accountKind()), install(into, tokenKind())
+	accounts := install(into, plainKind(kinds.ServiceAccounts, accountTable))
+	records := install(into, plainKind(kinds.Tokens, tokenTable))
 	into.storage[kinds.Tokens] = readOnly{records}
 	into.storage[kinds.ServiceAccounts+"/token"] = &tokenRequests{accounts, records, s.uses.store, s.opts.Tokens}
 	accounts.finished = append(accounts.finished, func(ctx context.Context, a *attempt) {

@@ -24,8 +24,7 @@ type object interface {
 }
 
 // strategy is how objects of one kind are prepared and checked on their way into the
-// store, in the order keep, validate, complete, warn. Every function may be nil, except
-// validate of an endpoint that creates objects.
+// store, in the order keep, validate, complete, warn. Every function may be nil.
 type strategy[T object] struct {
 	// ObjectTyper and NameGenerator are those of all kinds.
 	runtime.ObjectTyper
@@ -92,7 +91,10 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 }
 
 func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	errs := s.validate(obj.(T))
+	var errs field.ErrorList
+	if s.validate != nil {
+		errs = s.validate(obj.(T))
+	}
 	if len(errs) == 0 && s.complete != nil {
 		var none T
 		errs = s.complete(ctx, obj.(T), none)
