@@ -109,19 +109,10 @@ func refOf(object metav1.Object) model.Ref {
 	return model.Ref{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// put adds an object to both sides.
+// put adds an object to both sides, and notes whether it changes.
 func put[T object, S any](set *changeSet, object T, c change, before, after map[model.Ref]*S, from func(T) *S) {
 	ref := refOf(object)
-	if old, ok := c.old.(T); ok {
-		before[ref] = from(old)
-	} else {
-		before[ref] = nil
-	}
-	if now, ok := c.now.(T); ok {
-		after[ref] = from(now)
-	} else {
-		after[ref] = nil
-	}
+	both(ref, c, before, after, from)
 	set.isEmpty = set.isEmpty && reflect.DeepEqual(before[ref], after[ref])
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
@@ -93,12 +94,12 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 	if err != nil {
 		return change{}, apierrors.NewBadRequest(err.Error())
 	}
-	answer := &recorded{header: http.Header{}}
+	answer := responsewriter.NewInMemoryResponseWriter()
 	d.api.ServeHTTP(answer, r.WithContext(request.WithRequestInfo(ctx, info)))
 	name := named.Kind + " " + named.Name
 	switch {
-	case answer.status >= http.StatusBadRequest:
-		return change{}, answer.failure(name)
+	case answer.RespCode() >= http.StatusBadRequest:
+		return change{}, failureOf(name, answer.RespCode(), answer.Data())
 	case !a.isNoted:
 		return change{}, apierrors.NewBadRequest(name + ": an object of this kind cannot be a part of a change set")
 	}
@@ -139,27 +140,11 @@ func placed(err error, place string) error {
 	return &apierrors.StatusError{ErrStatus: failure}
 }
 
-// recorded is the answer to a request within the server.
-type recorded struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorded) Header() http.Header { return r.header }
-
-func (r *recorded) WriteHeader(status int) { r.status = cmp.Or(r.status, status) }
-
-func (r *recorded) Write(p []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	return r.body.Write(p)
-}
-
-// failure returns the error in an answer about an object.
-func (r *recorded) failure(name string) error {
+// failureOf returns the error in an answer about an object.
+func failureOf(name string, code int, body []byte) error {
 	var status metav1.Status
-	if json.Unmarshal(r.body.Bytes(), &status) != nil || status.Code == 0 {
-		status = failed(int32(r.status), metav1.StatusReasonUnknown, clip(r.body.String(), maxTraced)).ErrStatus
+	if json.Unmarshal(body, &status) != nil || status.Code == 0 {
+		status = failed(int32(code), metav1.StatusReasonUnknown, clip(string(body), maxTraced)).ErrStatus
 	}
 	status.Message = name + ": " + status.Message
 	return &apierrors.StatusError{ErrStatus: status}
