@@ -30,7 +30,7 @@ func (c *change) object() object {
 // delete: only the last attempt was stored.
 type attempt struct {
 	change
-	// view has the objects before the write, if its impact is predicted.
+	// view has the objects before the write.
 	view            model.View
 	isNoted, dryRun bool
 	// began is when the work on the write began.
@@ -54,11 +54,8 @@ func (e *endpoint) withAttempt(ctx context.Context, dryRun []string) (context.Co
 	if a := attemptOf(ctx); a != nil {
 		return ctx, a
 	}
-	a := &attempt{dryRun: dryrun.IsDryRun(dryRun), began: time.Now()}
+	a := &attempt{dryRun: dryrun.IsDryRun(dryRun), began: time.Now(), view: e.inventory.View()}
 	addTrace(ctx, func(t *traceData) { t.dryRun = a.dryRun }) // which a body may say as well as the query
-	if e.inventory != nil {
-		a.view = e.inventory.View()
-	}
 	return context.WithValue(ctx, attemptKey{}, a), a
 }
 

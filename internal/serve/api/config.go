@@ -141,10 +141,7 @@ func configDone(opts *Options) func(ctx context.Context, a *attempt) {
 			return // it is deleted
 		}
 		old, _ := a.old.(*v1.IgnitionConfig)
-		warnings := configWarnings(config, old, a.dryRun)
-		if opts.ConfigWarnings != nil {
-			warnings = append(warnings, opts.ConfigWarnings(opts.view(), config)...)
-		}
+		warnings := append(configWarnings(config, old, a.dryRun), opts.warnings(a.change)...)
 		if len(warnings) > 0 && opts.rights.concealsFindings(ctx, config) {
 			warnings = []string{v1.ConfidentialFindings}
 		}

@@ -76,7 +76,7 @@ func (e *explainREST) answer(req *http.Request, namespace, name string) (*explai
 			errors.New("by the facts in its spec its machine is recognised as another host, which you may not get; correct the "+
 				"address, MAC, UUID or name that both have"))
 	}
-	answer.Reduce(e.opts.view(), e.readerIn(req.Context(), namespace))
+	answer.Reduce(e.opts.Inventory.View(), e.readerIn(req.Context(), namespace))
 	return answer, nil
 }
 

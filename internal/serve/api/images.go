@@ -71,12 +71,12 @@ var streamTable = &table[*v1.StreamRelease]{
 const maxReaders = 5
 
 // spareInUse refuses to delete an ISCSICdrom while a machine reads it, unless the deletion is forced. inUse returns the
-// readers of an image.
+// readers of an image; nil: there are none.
 func spareInUse(inUse func(namespace, name string) []string) func(context.Context, runtime.Object,
 	*metav1.DeleteOptions) error {
 	return func(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) error {
 		cdrom, ok := obj.(*v1.ISCSICdrom)
-		if !ok || options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0 {
+		if !ok || inUse == nil || options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0 {
 			return nil
 		}
 		readers := inUse(cmp.Or(cdrom.Namespace, request.NamespaceValue(ctx)), cdrom.Name)

@@ -99,7 +99,7 @@ const wantedBody = `{"apply": [objects], "delete": [objects]}`
 // the differences of the bytes, and with ?fieldManager=NAME the objects are applied as by that
 // manager. With ?replace=true they replace those that are stored, and a field that they lack is removed.
 func (p *impacts) handler(api http.Handler, resolver request.RequestInfoResolver) http.Handler {
-	if p.opts.Decider == nil || p.opts.Inventory == nil {
+	if p.opts.Decider == nil {
 		return nil
 	}
 	return only(http.MethodPost, "impact", func(w http.ResponseWriter, r *http.Request) {
@@ -185,21 +185,10 @@ func (p *impacts) compute(pace *budget.Pacer, set *changeSet, view model.View, s
 func (p *impacts) warnRelated(ctx context.Context, all []change, after model.View) {
 	var sentences []string
 	for _, c := range all {
-		switch now := c.now.(type) {
-		case *v1.BareMetalHost:
-			if p.opts.HostWarnings != nil {
-				old, _ := c.old.(*v1.BareMetalHost)
-				sentences = append(sentences, p.opts.HostWarnings(after, now, old)...)
-			}
-		case *v1.ISCSICdrom:
-			if p.opts.ImageWarnings != nil {
-				sentences = append(sentences, p.opts.ImageWarnings(after, now)...)
-			}
-		case *v1.IgnitionConfig:
-			if p.opts.ConfigWarnings != nil && !p.opts.rights.concealsFindings(ctx, now) {
-				sentences = append(sentences, p.opts.ConfigWarnings(after, now)...)
-			}
+		if config, ok := c.now.(*v1.IgnitionConfig); ok && p.opts.rights.concealsFindings(ctx, config) {
+			continue
 		}
+		sentences = append(sentences, p.opts.warningsOn(after, c)...)
 	}
 	for i, text := range sentences {
 		if !slices.Contains(sentences[:i], text) { // a host and its config may both be in the set

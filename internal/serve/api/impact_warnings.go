@@ -68,7 +68,7 @@ const (
 
 // warn adds the warnings of what a write does to the hosts.
 func (p *impacts) warn(ctx context.Context, a *attempt) {
-	if p.opts.Decider == nil || p.opts.Inventory == nil {
+	if p.opts.Decider == nil {
 		return
 	}
 	set := changesOf([]change{a.change}, a.view, p.opts.MaxIgnition)

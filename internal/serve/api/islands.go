@@ -22,9 +22,6 @@ import (
 // markIslands marks the namespaces that are islands since a binding says so: they stay islands without it. It is
 // called after each write of a role or binding and, for marks that are missing after a crash, before it.
 func (n *namespaces) markIslands(ctx context.Context) error {
-	if n.inventory == nil {
-		return nil
-	}
 	for _, name := range n.inventory.View().Islands().Tenants() {
 		if err := n.markIsland(ctx, name); err != nil {
 			return fmt.Errorf("marking the namespace %s as an island: %w", name, err)

@@ -111,24 +111,20 @@ func keepHost(host, old *v1.BareMetalHost) {
 }
 
 func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
-	return &kind[*v1.BareMetalHost]{
+	k := &kind[*v1.BareMetalHost]{
 		Kind:  kinds.Of(kinds.BareMetalHosts),
 		table: hostTable(opts.HostStatus), fields: hostFields, secrecy: hostSecrecy(opts.rights),
 		strategy: strategy[*v1.BareMetalHost]{
-			initial:  &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
-			keep:     keepHost,
-			spec:     func(host *v1.BareMetalHost) any { return &host.Spec },
-			complete: admitHost(opts.HostStatus),
-			warn: func(host, old *v1.BareMetalHost) []string {
-				if opts.HostWarnings == nil {
-					return nil
-				}
-				return opts.HostWarnings(opts.view(), host, old)
-			},
+			initial: &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
+			keep:    keepHost,
+			spec:    func(host *v1.BareMetalHost) any { return &host.Spec },
+			warn:    opts.warnings,
 		},
-		read: completeHost(opts.HostStatus),
 		// The status of a host follows its boot: what an administrator changes is a change of the boot.
 		statusWritten: func(ctx context.Context, a *attempt) error {
+			if opts.SetHostState == nil {
+				return nil
+			}
 			if err := opts.SetHostState(ctx, a.object().(*v1.BareMetalHost), a.old.(*v1.BareMetalHost)); err != nil {
 				return apierrors.NewServiceUnavailable("the state of the machine is not stored yet; write it again: " + err.Error())
 			}
@@ -150,6 +146,14 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 			return errs
 		},
 	}
+	if status := opts.HostStatus; status != nil {
+		k.read = status.Complete
+		k.complete = func(_ context.Context, host, _ *v1.BareMetalHost) field.ErrorList {
+			status.Admit(host)
+			return nil
+		}
+	}
+	return k
 }
 
 // validateHardware checks what an inventory, or a machine, says of the hardware.
@@ -164,23 +168,6 @@ func validateHardware(hardware *v1.HardwareDetails, path *field.Path) field.Erro
 		return field.ErrorList{field.Invalid(path.Child("storage"), field.OmitValueType{}, err.Error())}
 	}
 	return nil
-}
-
-func admitHost(status HostStatus) func(context.Context, *v1.BareMetalHost, *v1.BareMetalHost) field.ErrorList {
-	if status == nil {
-		return nil
-	}
-	return func(_ context.Context, host, _ *v1.BareMetalHost) field.ErrorList {
-		status.Admit(host)
-		return nil
-	}
-}
-
-func completeHost(status HostStatus) func(*v1.BareMetalHost) {
-	if status == nil {
-		return nil
-	}
-	return status.Complete
 }
 
 func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
@@ -201,12 +188,7 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 				v1.SetReady(&cdrom.Status.Conditions, v1.PhasePending, "", false, cdrom.Generation, time.Now())
 				return nil
 			},
-			warn: func(cdrom, _ *v1.ISCSICdrom) []string {
-				if opts.ImageWarnings == nil {
-					return nil
-				}
-				return opts.ImageWarnings(opts.view(), cdrom)
-			},
+			warn: opts.warnings,
 		},
 		// A restore may set the release to which an image of a stream is pinned. The server
 		// derives the rest from the file.

@@ -29,7 +29,7 @@ import (
 type namespaces struct {
 	mu     sync.RWMutex
 	stores map[string]storage.Interface
-	// inventory knows which namespaces are islands; nil: none is marked.
+	// inventory knows which namespaces are islands.
 	inventory *snapshot.Inventory
 }
 

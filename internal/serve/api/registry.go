@@ -55,7 +55,7 @@ func restOptions(kind *kinds.Kind, store storage.Interface) generic.RESTOptions 
 // endpoints are those of the kinds, by resource and subresource.
 type endpoints struct {
 	namespaces *namespaces
-	// inventory has the objects on which the impact of a write depends; nil: it is not predicted.
+	// inventory has the objects on which the impact of a write depends.
 	// written is called after each write that has succeeded.
 	inventory *snapshot.Inventory
 	written   func(context.Context, *attempt)

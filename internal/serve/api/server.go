@@ -151,12 +151,27 @@ type Options struct {
 	rights rights
 }
 
-// view returns the objects as they are now; the zero value: nothing is known of them.
-func (o *Options) view() model.View {
-	if o.Inventory == nil {
-		return model.View{}
+// warnings returns the warnings for an object that is written, beside those of its status.
+func (o *Options) warnings(c change) []string { return o.warningsOn(o.Inventory.View(), c) }
+
+// warningsOn is warnings where view has the other objects.
+func (o *Options) warningsOn(view model.View, c change) []string {
+	switch now := c.now.(type) {
+	case *v1.BareMetalHost:
+		if o.HostWarnings != nil {
+			old, _ := c.old.(*v1.BareMetalHost)
+			return o.HostWarnings(view, now, old)
+		}
+	case *v1.ISCSICdrom:
+		if o.ImageWarnings != nil {
+			return o.ImageWarnings(view, now)
+		}
+	case *v1.IgnitionConfig:
+		if o.ConfigWarnings != nil {
+			return o.ConfigWarnings(view, now)
+		}
 	}
-	return o.Inventory.View()
+	return nil
 }
 
 // Server is the API. The caller gives its handlers to listeners.
@@ -242,6 +257,7 @@ func (o Options) withDefaults() Options {
 	if o.Tokens == nil {
 		o.Tokens = tokens.New(tokens.Options{})
 	}
+	o.Inventory = cmp.Or(o.Inventory, snapshot.New(snapshot.Options{}))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

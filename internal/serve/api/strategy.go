@@ -48,9 +48,9 @@ type strategy[T object] struct {
 	// complete derives fields of a valid object whose spec is new. It replaces old, which
 	// is nil for a new object. It returns errors that only this shows.
 	complete func(ctx context.Context, obj, old T) field.ErrorList
-	// warn returns the warnings of the answer. obj replaces old, which is nil for a new object. It is not called for a
-	// dry run whose change is collected: its warnings depend on all objects of the change set.
-	warn func(obj, old T) []string
+	// warn returns the warnings of the answer. It is not called for a dry run whose change is collected: its warnings
+	// depend on all objects of the change set.
+	warn func(change) []string
 	// reset are the fields that keep sets, for server-side apply.
 	reset *fieldpath.Set
 }
@@ -128,13 +128,8 @@ func annotationWarnings(obj metav1.Object) (sentences []string) {
 }
 
 func (s *strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
-	note(ctx, change{now: obj.(T)})
-	warnings := annotationWarnings(obj.(T))
-	if s.warn != nil && !isCollected(ctx) {
-		var none T
-		warnings = append(warnings, s.warn(obj.(T), none)...)
-	}
-	return warnings
+	var none T
+	return s.warnings(ctx, change{now: obj.(T)}, obj.(T), none)
 }
 
 func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
@@ -142,10 +137,15 @@ func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Obj
 	if written.now.GetDeletionTimestamp() != nil && len(written.now.GetFinalizers()) == 0 {
 		written.now = nil // the last finalizer is removed, and the object with it
 	}
+	return s.warnings(ctx, written, obj.(T), old.(T))
+}
+
+// warnings returns the warnings of a write, and notes it.
+func (s *strategy[T]) warnings(ctx context.Context, written change, obj, old T) []string {
 	note(ctx, written)
-	warnings := annotationWarnings(obj.(T))
+	warnings := annotationWarnings(obj)
 	if s.warn != nil && !isCollected(ctx) {
-		warnings = append(warnings, s.warn(obj.(T), old.(T))...)
+		warnings = append(warnings, s.warn(change{old: old, now: obj})...)
 	}
 	return warnings
 }

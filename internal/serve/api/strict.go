@@ -42,5 +42,5 @@ func admitConfig(opts *Options) func(ctx context.Context, config, old *v1.Igniti
 // the annotation of the namespace and that of the config can each demand it.
 func rejectsBroken(opts *Options, config *v1.IgnitionConfig) bool {
 	return opts.RejectBrokenConfigs || config.Annotations[v1.AnnotationRejectBroken] == "true" ||
-		opts.Inventory != nil && opts.Inventory.View().RejectsBroken(config.Namespace)
+		opts.Inventory.View().RejectsBroken(config.Namespace)
 }
