@@ -70,7 +70,7 @@ func serveWithin(h http.Handler, w http.ResponseWriter, r *http.Request, request
 func serveWatch(h http.Handler, w http.ResponseWriter, r *http.Request, watches *budget.Budget) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	stream := &stream{ResponseWriter: w}
+	stream := &stream{control: http.NewResponseController(w)}
 	account, err := watches.OpenEndable(clientOf(r.Context()), watchBytes, func() {
 		cancel()
 		stream.end()
@@ -81,7 +81,7 @@ func serveWatch(h http.Handler, w http.ResponseWriter, r *http.Request, watches 
 	}
 	defer account.Close()
 	stream.account = account
-	h.ServeHTTP(responsewriter.WrapForHTTP1Or2(stream), r.WithContext(budget.With(ctx, account)))
+	h.ServeHTTP(responsewriter.WrapForHTTP1Or2(paced{w, stream.during}), r.WithContext(budget.With(ctx, account)))
 }
 
 // busy returns the answer to a request that did not get its memory.
@@ -98,28 +98,13 @@ var errEnded = errors.New("the watch was ended to make room for others")
 // stream is the answer to a watch. The account of the watch is busy during a write, which
 // end can interrupt.
 type stream struct {
-	http.ResponseWriter
+	control *http.ResponseController
 	account *budget.Account
 
 	mu      sync.Mutex
 	writing bool
 	ended   bool
 }
-
-// Unwrap returns the writer of the connection.
-func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-// Write writes p, unless the watch was ended.
-func (s *stream) Write(p []byte) (n int, err error) {
-	err = s.during(func() error {
-		n, err = s.ResponseWriter.Write(p)
-		return err
-	})
-	return n, err
-}
-
-// Flush sends what was written.
-func (s *stream) Flush() { _ = s.during(http.NewResponseController(s.ResponseWriter).Flush) }
 
 // during calls write, unless the watch was ended.
 func (s *stream) during(write func() error) error {
@@ -145,6 +130,27 @@ func (s *stream) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.writing {
-		_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now())
+		_ = s.control.SetWriteDeadline(time.Now())
 	}
 }
+
+// paced is an answer whose writes and flushes go through a function.
+type paced struct {
+	http.ResponseWriter
+	during func(write func() error) error
+}
+
+// Unwrap returns the writer of the connection.
+func (p paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (p paced) Write(content []byte) (n int, err error) {
+	err = p.during(func() error {
+		n, err = p.ResponseWriter.Write(content)
+		return err
+	})
+	return n, err
+}
+
+// Flush sends what was written. Write has the error.
+func (p paced) Flush() { _ = p.during(http.NewResponseController(p.ResponseWriter).Flush) }

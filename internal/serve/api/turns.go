@@ -68,12 +68,12 @@ func withTurns(
 		case err != nil:
 			fail(w, r, busy(err))
 		default:
-			t := &turn{ResponseWriter: w, account: account, deadline: func(time.Time) {}}
+			t := &turn{account: account, deadline: func(time.Time) {}}
 			if r.ProtoMajor == 2 { // whose connection goes on while one answer of it does not
 				control := http.NewResponseController(w)
 				t.deadline = func(at time.Time) { _ = control.SetWriteDeadline(at) }
 			}
-			h.ServeHTTP(responsewriter.WrapForHTTP1Or2(t), r)
+			h.ServeHTTP(responsewriter.WrapForHTTP1Or2(paced{w, t.during}), r)
 		}
 	})
 }
@@ -85,33 +85,19 @@ const (
 	maxStall = time.Minute
 )
 
-// turn is an answer to a request that has a turn.
+// turn is that of a request.
 type turn struct {
-	http.ResponseWriter
 	account  *budget.Account
 	deadline func(time.Time) // of a write
 }
 
-// Unwrap returns the writer of the connection.
-func (t *turn) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// Write writes p. The turn ends where the client does not read it.
-func (t *turn) Write(p []byte) (n int, err error) {
-	t.during(func() { n, err = t.ResponseWriter.Write(p) })
-	return n, err
-}
-
-// Flush sends what was written.
-func (t *turn) Flush() {
-	t.during(func() { _ = http.NewResponseController(t.ResponseWriter).Flush() }) // Write has the error
-}
-
-func (t *turn) during(write func()) {
+// during writes a part of the answer. The turn ends where the client does not read it.
+func (t *turn) during(write func() error) error {
 	pause := time.AfterFunc(maxPause, t.account.Close)
+	defer pause.Stop()
 	t.deadline(time.Now().Add(maxStall))
-	write()
-	t.deadline(time.Time{})
-	pause.Stop()
+	defer t.deadline(time.Time{})
+	return write()
 }
 
 func isReading(method string) bool {
