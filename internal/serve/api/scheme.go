@@ -39,17 +39,13 @@ func newScheme() *runtime.Scheme {
 	s := publicScheme()
 	v1.AddKnownTypes(s, schema.GroupVersion{Group: v1.GroupName, Version: runtime.APIVersionInternal})
 	addServiceTypes(s, schema.GroupVersion{Group: v1.GroupName, Version: runtime.APIVersionInternal})
-	s.AddKnownTypes(schema.GroupVersion{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal},
-		accessReviewTypes...)
-	s.AddKnownTypes(schema.GroupVersion{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal},
-		authenticationTypes...)
-	s.AddKnownTypes(schema.GroupVersion{Group: rbacv1.GroupName, Version: runtime.APIVersionInternal}, rbacTypes...)
 	v1.AddDefaultsToScheme(s)
 	addRBACDefaults(s)
-	utilruntime.Must(s.SetVersionPriority(rbacv1.SchemeGroupVersion))
 	utilruntime.Must(s.SetVersionPriority(v1.SchemeGroupVersion))
-	utilruntime.Must(s.SetVersionPriority(authorizationv1.SchemeGroupVersion))
-	utilruntime.Must(s.SetVersionPriority(authenticationv1.SchemeGroupVersion))
+	for _, other := range otherGroups {
+		s.AddKnownTypes(schema.GroupVersion{Group: other.Group, Version: runtime.APIVersionInternal}, other.types...)
+		utilruntime.Must(s.SetVersionPriority(other.GroupVersion))
+	}
 	for kind, convert := range fieldLabels {
 		utilruntime.Must(s.AddFieldLabelConversionFunc(v1.SchemeGroupVersion.WithKind(kind), convert))
 	}
@@ -62,18 +58,28 @@ func publicScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(v1.AddToScheme(s))
 	addServiceTypes(s, v1.SchemeGroupVersion)
-	s.AddKnownTypes(authorizationv1.SchemeGroupVersion, accessReviewTypes...)
-	metav1.AddToGroupVersion(s, authorizationv1.SchemeGroupVersion)
-	s.AddKnownTypes(authenticationv1.SchemeGroupVersion, authenticationTypes...)
-	metav1.AddToGroupVersion(s, authenticationv1.SchemeGroupVersion)
-	s.AddKnownTypes(rbacv1.SchemeGroupVersion, rbacTypes...)
-	metav1.AddToGroupVersion(s, rbacv1.SchemeGroupVersion)
+	for _, other := range otherGroups {
+		s.AddKnownTypes(other.GroupVersion, other.types...)
+		metav1.AddToGroupVersion(s, other.GroupVersion)
+	}
 	return s
 }
 
-var rbacTypes = []runtime.Object{
-	&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
-	&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBindingList{},
+// otherGroups are the groups beside the core group, with their kinds.
+var otherGroups = []struct {
+	schema.GroupVersion
+	types []runtime.Object
+}{
+	{authorizationv1.SchemeGroupVersion, []runtime.Object{
+		&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
+	}},
+	{authenticationv1.SchemeGroupVersion, []runtime.Object{
+		&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{},
+	}},
+	{rbacv1.SchemeGroupVersion, []runtime.Object{
+		&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
+		&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBindingList{},
+	}},
 }
 
 // addRBACDefaults registers the defaults of bindings, which decoders of the scheme then set.
@@ -86,14 +92,6 @@ func addRBACDefaults(s *runtime.Scheme) {
 		b := obj.(*rbacv1.ClusterRoleBinding)
 		rbac.SetDefaults(&b.RoleRef, b.Subjects)
 	})
-}
-
-var accessReviewTypes = []runtime.Object{
-	&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
-}
-
-var authenticationTypes = []runtime.Object{
-	&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{},
 }
 
 // withoutProtobuf leaves out the encodings that our types do not have: a client
