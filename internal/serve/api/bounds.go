@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,20 +39,20 @@ func boundErrors(errs field.ErrorList) field.ErrorList {
 // withBoundedEntries refuses a body with a list or a map that is too long for any object.
 // Validation would be too late: the library first computes the managers of a hundred thousand
 // labels, in quadratic time.
-func withBoundedEntries(h http.Handler, limit int64) http.Handler {
+func withBoundedEntries(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead || 0 <= r.ContentLength && r.ContentLength < v1.MaxKeys {
 			h.ServeHTTP(w, r)
 			return
 		}
-		body, err := readBody(r, limit)
+		body, err := readBody(r)
 		if err != nil {
 			fail(w, r, err)
 			return
 		}
 		if document, ok := asJSON(body, r.Header.Get("Content-Type")); ok {
 			if tooMany := findLong(document); tooMany != nil {
-				fail(w, r, apierrors.NewInvalid(kindOf(r), nameOf(r, document), field.ErrorList{tooMany}))
+				fail(w, r, apierrors.NewInvalid(kindOf(r.Context()), nameOf(r, document), field.ErrorList{tooMany}))
 				return
 			}
 		}
@@ -61,14 +62,14 @@ func withBoundedEntries(h http.Handler, limit int64) http.Handler {
 	})
 }
 
-// readBody reads a whole body of at most limit bytes. The error is for the client.
-func readBody(r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+// readBody reads a whole body. The error is for the client.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBodyBytes+1))
 	switch {
 	case err != nil:
 		return nil, apierrors.NewBadRequest("the body could not be read")
-	case int64(len(body)) > limit:
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
+	case len(body) > MaxBodyBytes:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", MaxBodyBytes))
 	}
 	return body, nil
 }
@@ -150,8 +151,8 @@ func maxEntries(names []string, list bool) int {
 }
 
 // kindOf returns the kind that a request is for, or a zero one if it is none of ours.
-func kindOf(r *http.Request) schema.GroupKind {
-	info, ok := request.RequestInfoFrom(r.Context())
+func kindOf(ctx context.Context) schema.GroupKind {
+	info, ok := request.RequestInfoFrom(ctx)
 	if !ok {
 		return schema.GroupKind{}
 	}

@@ -40,9 +40,9 @@ func (s *Server) chain() http.Handler {
 	h = withOther(h, rewriter(s.opts.Rewrite), at(rewritePath))
 	h = withOther(h, s.compiles.handler(), at(compilePath))
 	h = withReadOnly(h)
-	h = withBoundedEntries(h, MaxBodyBytes)
-	h = withProtobufBodies(h, MaxBodyBytes)
-	h = withBodyLimit(h, MaxBodyBytes)
+	h = withBoundedEntries(h)
+	h = withProtobufBodies(h)
+	h = withBodyLimit(h)
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, isLong)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = withOther(h, backups(s.opts.Backup), at(backupPath))
@@ -131,12 +131,12 @@ func writeJSON(w http.ResponseWriter, value any) {
 
 // withBodyLimit refuses a body whose length is over the limit before it is read. The library
 // cuts off a body without a length at the same limit.
-func withBodyLimit(h http.Handler, limit int64) http.Handler {
+func withBodyLimit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > limit {
+		if r.ContentLength > MaxBodyBytes {
 			w.Header().Set("Connection", "close")
 			fail(w, r, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has %d bytes, the limit is %d",
-				r.ContentLength, limit)))
+				r.ContentLength, MaxBodyBytes)))
 			return
 		}
 		h.ServeHTTP(w, r)

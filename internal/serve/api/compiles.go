@@ -126,7 +126,7 @@ func whyUncompiled(ctx context.Context, err error) error {
 
 // read returns the config in the body of a request.
 func (c *compiles) read(r *http.Request) (*v1.IgnitionConfig, error) {
-	body, err := readBody(r, MaxBodyBytes)
+	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // ourError returns the error of a write by the Kubernetes library as the server answers it. Every update and patch
@@ -27,10 +25,7 @@ func ourError(ctx context.Context, err error, name string) error {
 	if err == nil {
 		return nil
 	}
-	kind := schema.GroupKind{}
-	if info, ok := request.RequestInfoFrom(ctx); ok {
-		kind = groupKind(info.Resource)
-	}
+	kind := kindOf(ctx)
 	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
 		return apierrors.NewInvalid(kind, name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"),
 			field.OmitValueType{}, "it is no version of the object: give the one that you have read, or none")})

@@ -117,14 +117,14 @@ var typedProtobuf = func() *protobuf.Serializer {
 
 // withProtobufBodies converts protobuf bodies to JSON, since the server accepts no protobuf: kubectl
 // create namespace sends one. Answers are JSON, which all these clients accept.
-func withProtobufBodies(h http.Handler, limit int64) http.Handler {
+func withProtobufBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if media != runtime.ContentTypeProtobuf || !takesProtobuf(r.URL.Path) {
 			h.ServeHTTP(w, r)
 			return
 		}
-		body, err := readBody(r, limit)
+		body, err := readBody(r)
 		if err != nil {
 			fail(w, r, err)
 			return
