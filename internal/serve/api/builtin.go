@@ -22,12 +22,20 @@ import (
 // Kubernetes, it adds what is missing in those that exist, unless their annotation
 // rbac.authorization.kubernetes.io/autoupdate says false.
 func (s *Server) createRoles() {
-	_ = wait.PollUntilContextCancel(s.ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	s.untilDone("cannot create the built-in roles yet", func(ctx context.Context) error {
 		err := ensureRoles(ctx, s.opts.Stores)
-		if err != nil {
-			s.opts.Logger.Debug("cannot create the built-in roles yet", "error", err)
-		}
 		s.hasRoles.Store(err == nil)
+		return err
+	})
+}
+
+// untilDone calls a function until it succeeds, as the store answers. message is for the log.
+func (s *Server) untilDone(message string, do func(context.Context) error) {
+	_ = wait.PollUntilContextCancel(s.ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := do(ctx)
+		if err != nil {
+			s.opts.Logger.Debug(message, "error", err)
+		}
 		return err == nil, nil
 	})
 }

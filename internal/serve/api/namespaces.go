@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
@@ -83,17 +80,6 @@ func (n *namespaces) ensureFor(ctx context.Context, key string) error {
 		Message: fmt.Sprintf("namespace %s is being terminated", namespace),
 	})
 	return refused
-}
-
-// createDefault creates the namespace "default" as soon as the store answers.
-func (n *namespaces) createDefault(ctx context.Context, logger *slog.Logger) {
-	_ = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := n.ensure(ctx, v1.NamespaceDefault)
-		if err != nil {
-			logger.Debug("cannot create the namespace default yet", "error", err)
-		}
-		return err == nil, nil
-	})
 }
 
 // list returns the objects of a resource in a namespace.

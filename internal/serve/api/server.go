@@ -233,7 +233,11 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("API server: %w", err)
 	}
 	s.handler = s.chain()
-	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
+	s.background.Go(func() {
+		s.untilDone("cannot create the namespace default yet", func(ctx context.Context) error {
+			return namespaces.ensure(ctx, v1.NamespaceDefault)
+		})
+	})
 	s.background.Go(func() { s.terminator.run(s.ctx) })
 	s.background.Go(func() { s.uses.run(s.ctx) })
 	s.background.Go(func() { s.uses.watchRevocations(s.ctx, func() { s.recheck(hasToken) }) })
