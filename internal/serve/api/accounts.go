@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/store/tokens"
 )
 
 // Bounds of tokens. Those of the lifetime are of Kubernetes.
@@ -30,23 +30,11 @@ const (
 	maxTokensPerAccount = 100
 )
 
-// Tokens makes the tokens of ServiceAccounts and authenticates callers with them (store/tokens).
-type Tokens interface {
-	authenticator.Token
-	Make(account *v1.ServiceAccount, expires time.Time) (token string, record *v1.Token)
-	// Of returns the records of an account, those that expire first before the others, and Expired all
-	// records that had expired at a time.
-	Of(account *v1.ServiceAccount) []*v1.Token
-	Expired(by time.Time) []*v1.Token
-	// Revoked has an element after tokens have become invalid.
-	Revoked() <-chan struct{}
-}
-
 // tokenRequests is the subresource token of ServiceAccounts, which kubectl create token asks.
 type tokenRequests struct {
 	accounts, records *endpoint
 	store             storage.Interface // of the records
-	tokens            Tokens
+	tokens            *tokens.Tokens
 }
 
 var (
@@ -67,13 +55,8 @@ func (*tokenRequests) GroupVersionKind(schema.GroupVersion) schema.GroupVersionK
 
 // Create makes a token, and answers when its record is stored. The token is in this answer alone.
 func (r *tokenRequests) Create(ctx context.Context, name string, obj runtime.Object,
-	validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	_ rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	request := obj.(*authenticationv1.TokenRequest)
-	if validate != nil {
-		if err := validate(ctx, obj.DeepCopyObject()); err != nil {
-			return nil, err
-		}
-	}
 	life, errs := tokenLife(&request.Spec)
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), name, errs)
@@ -128,7 +111,7 @@ func (r *tokenRequests) makeRoom(ctx context.Context, account *v1.ServiceAccount
 func removeRecord(ctx context.Context, store storage.Interface, record *v1.Token) error {
 	at := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
 	err := store.Delete(ctx, tokenKey(at), &v1.Token{}, storage.NewUIDPreconditions(string(record.UID)),
-		func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
+		rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
 	if storage.IsNotFound(err) {
 		return nil
 	}

@@ -101,9 +101,8 @@ func (e *endpoint) Create(ctx context.Context, obj runtime.Object, validate rest
 	out, err := e.Store.Create(ctx, obj, validate, options)
 	if err == nil {
 		e.finish(ctx, a)
-		out = e.secrecy.redact(ctx, out)
 	}
-	return out, err
+	return e.secrecy.redact(ctx, out), err
 }
 
 // Delete deletes an object.
@@ -124,7 +123,6 @@ func (e *endpoint) Delete(ctx context.Context, name string, validate rest.Valida
 	out, gone, err := e.Store.Delete(ctx, name, noted, options)
 	if err == nil {
 		e.finish(ctx, a)
-		out = e.secrecy.redact(ctx, out)
 	}
-	return out, gone, err
+	return e.secrecy.redact(ctx, out), gone, err
 }

@@ -106,12 +106,7 @@ func (s *Server) Issuers() *oidc.Issuers { return s.issuers }
 
 func adminToken(isAdminToken func(string) bool) authenticator.TokenFunc {
 	return func(_ context.Context, token string) (*authenticator.Response, bool, error) {
-		if !isAdminToken(token) {
-			return nil, false, nil
-		}
-		return &authenticator.Response{User: &user.DefaultInfo{
-			Name: adminUser, Groups: []string{user.SystemPrivilegedGroup},
-		}}, true, nil
+		return privileged(adminUser), isAdminToken(token), nil
 	}
 }
 

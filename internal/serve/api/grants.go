@@ -12,18 +12,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/store/policy"
 )
-
-// Policy has the roles and bindings (store/policy).
-type Policy interface {
-	Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error)
-	RulesFor(who user.Info, namespace string) ([]rbacv1.PolicyRule, error)
-	RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
-}
 
 // grants checks who grants what by a kind of roles or bindings, as kube-apiserver does.
 type grants struct {
-	policy     Policy
+	policy     *policy.Policy
 	authorizer authorizer.Authorizer
 	resource   schema.GroupResource
 }

@@ -34,8 +34,6 @@ type explainREST struct {
 	opts  *Options
 }
 
-func (*explainREST) New() runtime.Object { return &v1.BareMetalHost{} }
-
 // Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (e *explainREST) Connect(ctx context.Context, name string, _ runtime.Object,
 	responder rest.Responder) (http.Handler, error) {

@@ -132,13 +132,7 @@ type namespaceREST struct {
 
 // withoutCollections has the methods of an endpoint, except DeleteCollection.
 type withoutCollections interface {
-	rest.Storage
-	rest.Scoper
-	rest.SingularNameProvider
-	rest.ShortNamesProvider
-	rest.Getter
-	rest.Lister
-	rest.Watcher
+	reader
 	rest.CreaterUpdater
 	rest.GracefulDeleter
 	rest.ResetFieldsStrategy

@@ -30,8 +30,6 @@ type planREST struct {
 	hosts    *registry.Store
 }
 
-func (*planREST) New() runtime.Object { return &v1.IgnitionConfig{} }
-
 // Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (p *planREST) Connect(ctx context.Context, name string, _ runtime.Object, responder rest.Responder) (http.Handler,
 	error) {

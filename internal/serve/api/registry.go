@@ -210,9 +210,8 @@ func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObj
 	out, created, err := e.Store.Update(ctx, name, info, create, update, forceCreate, options)
 	if err == nil {
 		e.finish(ctx, a)
-		out = e.secrecy.redact(ctx, out)
 	}
-	return out, created, ourError(ctx, err, name)
+	return e.secrecy.redact(ctx, out), created, ourError(ctx, err, name)
 }
 
 // DeleteCollection deletes all objects of one list. The library would list page by
@@ -229,28 +228,19 @@ func (e *endpoint) DeleteCollection(ctx context.Context, validate rest.ValidateO
 		list.Limit = math.MaxInt64
 	}
 	out, err := e.Store.DeleteCollection(ctx, e.deletable(validate, options), options, list)
-	if err == nil {
-		out = e.secrecy.redact(ctx, out)
-	}
-	return out, err
+	return e.secrecy.redact(ctx, out), err
 }
 
 // Get reads an object.
 func (e *endpoint) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	out, err := e.Store.Get(ctx, name, options)
-	if err == nil {
-		out = e.secrecy.redact(ctx, out)
-	}
-	return out, err
+	return e.secrecy.redact(ctx, out), err
 }
 
 // List reads objects.
 func (e *endpoint) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	out, err := e.Store.List(ctx, options)
-	if err == nil {
-		out = e.secrecy.redact(ctx, out)
-	}
-	return out, err
+	return e.secrecy.redact(ctx, out), err
 }
 
 // Watch follows objects.

@@ -47,13 +47,13 @@ func newRendered(configs *registry.Store, opts *Options) *renderedREST {
 		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
 	}, []string{"code"})
 	seconds.WithLabelValues("200")
-	return &renderedREST{readBytes{}, configs, opts, seconds}
+	return &renderedREST{readBytes{kinds.IgnitionConfigs}, configs, opts, seconds}
 }
 
-func (*renderedREST) New() runtime.Object { return &v1.IgnitionConfig{} }
+// readBytes is the part that subresources of a resource have in common whose GET returns bytes and no object.
+type readBytes struct{ resource string }
 
-// readBytes is the part that subresources have in common whose GET returns bytes and no object.
-type readBytes struct{}
+func (b readBytes) New() runtime.Object { return newObject(b.resource) }
 
 // Destroy does nothing: the main endpoint owns the store.
 func (readBytes) Destroy() {}

@@ -29,8 +29,6 @@ type replayREST struct {
 	opts  *Options
 }
 
-func (*replayREST) New() runtime.Object { return &v1.Boot{} }
-
 // Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (r *replayREST) Connect(ctx context.Context, name string, _ runtime.Object,
 	responder rest.Responder) (http.Handler, error) {

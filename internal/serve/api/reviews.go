@@ -18,18 +18,19 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/store/policy"
 )
 
 // newAuthorizer returns the authorizer of requests: the group system:masters may do all, and others
 // what their roles allow.
-func newAuthorizer(policy Policy) authorizer.Authorizer {
+func newAuthorizer(roles *policy.Policy) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (
 		authorizer.Decision, string, error,
 	) {
 		if isPrivileged(a.GetUser()) {
 			return authorizer.DecisionAllow, "", nil
 		}
-		return policy.Authorize(ctx, a)
+		return roles.Authorize(ctx, a)
 	})
 }
 

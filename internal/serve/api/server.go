@@ -42,6 +42,7 @@ import (
 	"glowplug/internal/serve/oidc"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/backup"
+	"glowplug/internal/store/policy"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/tokens"
@@ -112,7 +113,7 @@ type Options struct {
 	InUse func(namespace, name string) []string
 
 	// Policy has the roles and bindings of users.
-	Policy Policy
+	Policy *policy.Policy
 
 	// Wrote is called after each write of a user that was made, of an object of the core group and none of its
 	// subresources; nil: nobody has to know.
@@ -122,7 +123,7 @@ type Options struct {
 	// IsAdminToken reports whether a bearer token is the admin's.
 	IsAdminToken func(token string) bool
 	// Tokens has the tokens of ServiceAccounts; nil: none is accepted.
-	Tokens Tokens
+	Tokens *tokens.Tokens
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
 	// changes.
 	TokenFile string
@@ -278,9 +279,11 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	install(into, cdromKind(&s.opts)).spare = spareInUse(s.opts.InUse)
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)), s.opts.rights)
 	hosts := install(into, hostKind(&s.opts))
-	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered: rendered, hosts: hosts.Store}
+	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{readBytes{kinds.IgnitionConfigs}, rendered, hosts.Store}
 	if s.opts.ExplainHost != nil {
-		into.storage[kinds.BareMetalHosts+"/"+subresourceExplain] = &explainREST{hosts: hosts.Store, opts: &s.opts}
+		into.storage[kinds.BareMetalHosts+"/"+subresourceExplain] = &explainREST{
+			readBytes{kinds.BareMetalHosts}, hosts.Store, &s.opts,
+		}
 	}
 	install(into, releaseKind())
 	install(into, configMapKind())
@@ -292,7 +295,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	into.storage[kinds.Members] = readOnly{install(into, plainKind(kinds.Members, memberTable))}
 	boots := install(into, bootKind())
 	into.storage[kinds.Boots] = viewOnly{boots}
-	into.storage[kinds.Boots+"/"+subresourceRendered] = &replayREST{boots: boots.Store, opts: &s.opts}
+	into.storage[kinds.Boots+"/"+subresourceRendered] = &replayREST{readBytes{kinds.Boots}, boots.Store, &s.opts}
 	if into.err != nil {
 		return into.err
 	}

@@ -34,7 +34,7 @@ const (
 
 // tokenUses remembers which tokens are used, and writes the status of their records.
 type tokenUses struct {
-	tokens   Tokens
+	tokens   *tokens.Tokens
 	store    storage.Interface // of the records
 	resolver Resolver
 	logger   *slog.Logger
