@@ -30,6 +30,28 @@ const (
 	maxTokensPerAccount = 100
 )
 
+var accountTable = &table[*v1.ServiceAccount]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The account's name."), text("Age", "Time since the account was created."),
+	},
+	row: func(a *v1.ServiceAccount, now time.Time) []any { return []any{a.Name, age(&a.CreationTimestamp, now)} },
+}
+
+var tokenTable = &table[*v1.Token]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The token's name."),
+		text("Account", "The ServiceAccount that it is for."),
+		text("Expires", "When it becomes invalid."),
+		text("Last-Used", "Time since it was last used."),
+		text("From", "The address of the client then."),
+		text("Age", "Time since the token was made."),
+	},
+	row: func(k *v1.Token, now time.Time) []any {
+		return []any{k.Name, k.Spec.ServiceAccountName, k.Spec.ExpirationTime.UTC().Format(time.RFC3339),
+			age(k.Status.LastUsedTime, now), k.Status.LastUsedFrom, age(&k.CreationTimestamp, now)}
+	},
+}
+
 // tokenRequests is the subresource token of ServiceAccounts, which kubectl create token asks.
 type tokenRequests struct {
 	accounts, records *endpoint

@@ -57,11 +57,7 @@ func newGuard(isAdminToken func(string) bool, clientCAs func() *x509.CertPool, o
 	if isAdminToken != nil {
 		tokens = append(tokens, adminToken(isAdminToken))
 	}
-	tokens = append(tokens, others...)
-	requests := []authenticator.Request{}
-	if len(tokens) > 0 {
-		requests = append(requests, bearertoken.New(tokenunion.New(tokens...)))
-	}
+	requests := []authenticator.Request{bearertoken.New(tokenunion.New(append(tokens, others...)...))}
 	if clientCAs != nil {
 		verify := func() (x509.VerifyOptions, bool) {
 			opts := requestx509.DefaultVerifyOptions()

@@ -94,9 +94,15 @@ func ensureBuiltin[T object](ctx context.Context, store storage.Interface, resou
 	if err != nil || stored.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false" || add(stored) {
 		return err
 	}
-	return store.GuaranteedUpdate(ctx, key, newObject(resource), false, nil,
-		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			add(obj.(T))
-			return obj, nil, nil
-		}, nil)
+	return amend(ctx, store, key, newObject(resource).(T), nil, func(stored T) { add(stored) })
+}
+
+// amend changes a stored object; empty is one without content.
+func amend[T object](ctx context.Context, store storage.Interface, key string, empty T, only *storage.Preconditions,
+	change func(stored T)) error {
+	return store.GuaranteedUpdate(ctx, key, empty, false, only,
+		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			change(obj.(T))
+			return obj, nil
+		}), nil)
 }

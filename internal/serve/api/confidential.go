@@ -183,8 +183,8 @@ func (s *secrecy) neededVerb() string {
 	return "the verb get on " + path.Join(s.resource, s.subresource)
 }
 
-// redact returns an object, which may be nil, without what is confidential: a copy, since the prediction of an impact reads
-// the object of a dry run. In a list, which nobody else reads, it changes the objects.
+// redact returns an object, which may be nil, without what is confidential: a copy, since the prediction of an impact
+// reads the object of a dry run. In a list, which nobody else reads, it changes the objects.
 func (s *secrecy) redact(ctx context.Context, obj runtime.Object) runtime.Object {
 	if s == nil || obj == nil {
 		return obj

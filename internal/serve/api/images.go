@@ -70,21 +70,17 @@ var streamTable = &table[*v1.StreamRelease]{
 // maxReaders bounds the readers of an image that are named.
 const maxReaders = 5
 
-// spareInUse refuses to delete an ISCSICdrom while a machine reads it, unless the deletion is forced. inUse returns the
-// readers of an image; nil: there are none.
-func spareInUse(inUse func(namespace, name string) []string) func(context.Context, runtime.Object,
-	*metav1.DeleteOptions) error {
-	return func(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) error {
-		cdrom, ok := obj.(*v1.ISCSICdrom)
-		if !ok || inUse == nil || options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0 {
-			return nil
-		}
-		readers := inUse(cmp.Or(cdrom.Namespace, request.NamespaceValue(ctx)), cdrom.Name)
-		if len(readers) == 0 {
-			return nil
-		}
-		return apierrors.NewConflict(v1.Resource(kinds.ISCSICdroms), cdrom.Name, fmt.Errorf(
-			"it is being read by %s; to delete it all the same, do so with a grace period of 0 (kubectl delete --force)",
-			first(readers, maxReaders, len(readers))))
+// spareInUse refuses to delete an ISCSICdrom while a machine reads it, unless the deletion is forced.
+func (o *Options) spareInUse(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) error {
+	cdrom, ok := obj.(*v1.ISCSICdrom)
+	if !ok || o.InUse == nil || options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0 {
+		return nil
 	}
+	readers := o.InUse(cmp.Or(cdrom.Namespace, request.NamespaceValue(ctx)), cdrom.Name)
+	if len(readers) == 0 {
+		return nil
+	}
+	return apierrors.NewConflict(v1.Resource(kinds.ISCSICdroms), cdrom.Name, fmt.Errorf(
+		"it is being read by %s; to delete it all the same, do so with a grace period of 0 (kubectl delete --force)",
+		first(readers, maxReaders, len(readers))))
 }

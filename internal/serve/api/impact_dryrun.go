@@ -74,11 +74,10 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 	query.Set("dryRun", "All")
 	a := &attempt{dryRun: true, collected: true}
 	ctx = context.WithValue(audit.WithAuditContext(unaudited{ctx}), attemptKey{}, a)
-	var body []byte
-	if method != http.MethodDelete {
-		body = text
+	if method == http.MethodDelete {
+		text = nil
 	}
-	r, err := http.NewRequestWithContext(ctx, method, where+"?"+query.Encode(), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, where+"?"+query.Encode(), bytes.NewReader(text))
 	if err != nil {
 		return change{}, apierrors.NewBadRequest(err.Error())
 	}

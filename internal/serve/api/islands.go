@@ -8,7 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -36,17 +36,12 @@ func (n *namespaces) markIsland(ctx context.Context, name string) error {
 	if err := n.ensure(ctx, name); err != nil && err != errTerminating {
 		return err
 	}
-	err := n.stores[kinds.Namespaces].GuaranteedUpdate(ctx, namespaceKey(name), &v1.Namespace{}, false, nil,
-		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			namespace := obj.(*v1.Namespace)
+	err := amend(ctx, n.stores[kinds.Namespaces], namespaceKey(name), &v1.Namespace{}, nil,
+		func(namespace *v1.Namespace) {
 			if namespace.Annotations[v1.AnnotationIsland] == "" {
-				if namespace.Annotations == nil {
-					namespace.Annotations = map[string]string{}
-				}
-				namespace.Annotations[v1.AnnotationIsland] = "true"
+				metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, v1.AnnotationIsland, "true")
 			}
-			return namespace, nil, nil
-		}, nil)
+		})
 	if storage.IsNotFound(err) {
 		return nil // it has been terminated meanwhile
 	}

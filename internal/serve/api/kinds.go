@@ -156,6 +156,29 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	return k
 }
 
+// warnings returns the warnings for an object that is written, beside those of its status.
+func (o *Options) warnings(c change) []string { return o.warningsOn(o.Inventory.View(), c) }
+
+// warningsOn is warnings where view has the other objects.
+func (o *Options) warningsOn(view model.View, c change) []string {
+	switch now := c.now.(type) {
+	case *v1.BareMetalHost:
+		if o.HostWarnings != nil {
+			old, _ := c.old.(*v1.BareMetalHost)
+			return o.HostWarnings(view, now, old)
+		}
+	case *v1.ISCSICdrom:
+		if o.ImageWarnings != nil {
+			return o.ImageWarnings(view, now)
+		}
+	case *v1.IgnitionConfig:
+		if o.ConfigWarnings != nil {
+			return o.ConfigWarnings(view, now)
+		}
+	}
+	return nil
+}
+
 // validateHardware checks what an inventory, or a machine, says of the hardware.
 func validateHardware(hardware *v1.HardwareDetails, path *field.Path) field.ErrorList {
 	if hardware == nil {

@@ -177,7 +177,7 @@ func newEndpoint(store *registry.Store, secrecy *secrecy) *endpoint {
 	}
 }
 
-// ready prepares an update or deletion.
+// ready prepares an update or deletion, unless that is a dry run.
 func (e *endpoint) ready(ctx context.Context, dryRun []string) error {
 	if dryrun.IsDryRun(dryRun) {
 		return nil
@@ -185,7 +185,7 @@ func (e *endpoint) ready(ctx context.Context, dryRun []string) error {
 	return e.prepare(ctx)
 }
 
-// deletable has a validation of a deletion refuse an object also that is spared.
+// deletable returns a validation of deletions that also refuses the objects that are spared.
 func (e *endpoint) deletable(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		if err := e.spare(ctx, obj, options); err != nil {

@@ -91,7 +91,8 @@ func (r review[T]) Create(ctx context.Context, obj runtime.Object, _ rest.Valida
 }
 
 // reviewAccess answers kubectl auth can-i.
-func (s *Server) reviewAccess(ctx context.Context, who user.Info, asked *authorizationv1.SelfSubjectAccessReview) error {
+func (s *Server) reviewAccess(ctx context.Context, who user.Info,
+	asked *authorizationv1.SelfSubjectAccessReview) error {
 	attributes := authorizer.AttributesRecord{User: who}
 	switch spec := &asked.Spec; {
 	case (spec.ResourceAttributes == nil) == (spec.NonResourceAttributes == nil):

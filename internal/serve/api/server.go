@@ -152,29 +152,6 @@ type Options struct {
 	rights rights
 }
 
-// warnings returns the warnings for an object that is written, beside those of its status.
-func (o *Options) warnings(c change) []string { return o.warningsOn(o.Inventory.View(), c) }
-
-// warningsOn is warnings where view has the other objects.
-func (o *Options) warningsOn(view model.View, c change) []string {
-	switch now := c.now.(type) {
-	case *v1.BareMetalHost:
-		if o.HostWarnings != nil {
-			old, _ := c.old.(*v1.BareMetalHost)
-			return o.HostWarnings(view, now, old)
-		}
-	case *v1.ISCSICdrom:
-		if o.ImageWarnings != nil {
-			return o.ImageWarnings(view, now)
-		}
-	case *v1.IgnitionConfig:
-		if o.ConfigWarnings != nil {
-			return o.ConfigWarnings(view, now)
-		}
-	}
-	return nil
-}
-
 // Server is the API. The caller gives its handlers to listeners.
 type Server struct {
 	opts       Options
@@ -276,7 +253,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	configs.finished = slices.Insert(configs.finished, 0, configDone(&s.opts))
 	rendered := newRendered(configs.Store, &s.opts)
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = rendered
-	install(into, cdromKind(&s.opts)).spare = spareInUse(s.opts.InUse)
+	install(into, cdromKind(&s.opts)).spare = s.opts.spareInUse
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)), s.opts.rights)
 	hosts := install(into, hostKind(&s.opts))
 	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{readBytes{kinds.IgnitionConfigs}, rendered, hosts.Store}

@@ -259,21 +259,19 @@ func (t *terminator) report(ctx context.Context, namespace *v1.Namespace, left *
 				counted(left.finalizers, "%s in %d resource instances"),
 			"All content-preserving finalizers finished"),
 	}
-	update := func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		updated := obj.(*v1.Namespace)
+	update := func(updated *v1.Namespace) {
 		updated.Status.Phase = v1.NamespaceTerminating
 		for _, c := range conditions {
 			meta.SetStatusCondition(&updated.Status.Conditions, c)
 		}
-		return updated, nil, nil
 	}
 	after := namespace.DeepCopy()
-	if _, _, err := update(after, storage.ResponseMeta{}); err != nil || len(left.count) == 0 ||
-		apiequality.Semantic.DeepEqual(after.Status, namespace.Status) {
-		return err // an empty namespace is deleted at once
+	update(after)
+	if len(left.count) == 0 || apiequality.Semantic.DeepEqual(after.Status, namespace.Status) {
+		return nil // an empty namespace is deleted at once
 	}
-	return t.stores[kinds.Namespaces].GuaranteedUpdate(ctx, namespaceKey(namespace.Name), &v1.Namespace{}, false,
-		storage.NewUIDPreconditions(string(namespace.UID)), update, nil)
+	return amend(ctx, t.stores[kinds.Namespaces], namespaceKey(namespace.Name), &v1.Namespace{},
+		storage.NewUIDPreconditions(string(namespace.UID)), update)
 }
 
 // condition returns a condition with the first reason and message if it is true, and else

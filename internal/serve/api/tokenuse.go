@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -151,14 +150,11 @@ func (u *tokenUses) write(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, useInterval)
 	defer cancel()
 	for record, use := range u.due(time.Now()) {
-		err := u.store.GuaranteedUpdate(ctx, tokenKey(record), &v1.Token{}, false, nil,
-			func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-				token := obj.(*v1.Token)
-				if last := token.Status.LastUsedTime; last == nil || use.at.After(last.Add(useStep)) {
-					token.Status = v1.TokenStatus{LastUsedTime: &metav1.Time{Time: use.at}, LastUsedFrom: use.from}
-				}
-				return token, nil, nil
-			}, nil)
+		err := amend(ctx, u.store, tokenKey(record), &v1.Token{}, nil, func(token *v1.Token) {
+			if last := token.Status.LastUsedTime; last == nil || use.at.After(last.Add(useStep)) {
+				token.Status = v1.TokenStatus{LastUsedTime: &metav1.Time{Time: use.at}, LastUsedFrom: use.from}
+			}
+		})
 		if err != nil && !storage.IsNotFound(err) {
 			u.logger.Debug("the last use of a token is not written", "namespace", record.Namespace, "token", record.Name,
 				"error", err)
