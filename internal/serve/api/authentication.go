@@ -265,8 +265,5 @@ func parseTokens(content []byte) (map[tokenHash]*user.DefaultInfo, error) {
 // AuthenticateToken implements authenticator.Token.
 func (f *tokenFile) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
 	who, ok := (*f.users.Load())[sha256.Sum256([]byte(token))]
-	if !ok {
-		return nil, false, nil
-	}
-	return &authenticator.Response{User: who}, true, nil
+	return &authenticator.Response{User: who}, ok, nil
 }

@@ -128,7 +128,7 @@ func pathOf(named *metav1.PartialObjectMetadata) (string, error) {
 	return path.Join(root, "namespaces", namespace, kind.Resource, named.Name), nil
 }
 
-// placed adds to an error which object of the change set it is about.
+// placed adds to an error what it is about, such as an object of the change set.
 func placed(err error, place string) error {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -145,8 +145,7 @@ func failureOf(name string, code int, body []byte) error {
 	if json.Unmarshal(body, &status) != nil || status.Code == 0 {
 		status = failed(int32(code), metav1.StatusReasonUnknown, clip(string(body), maxTraced)).ErrStatus
 	}
-	status.Message = name + ": " + status.Message
-	return &apierrors.StatusError{ErrStatus: status}
+	return placed(&apierrors.StatusError{ErrStatus: status}, name)
 }
 
 // kindName returns the kind of an object of this server.

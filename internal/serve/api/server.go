@@ -277,10 +277,9 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 		return into.err
 	}
 	into.storage["services"] = noServices{}
-	roles := &endpoints{
-		namespaces: namespaces, inventory: s.opts.Inventory, written: s.impacts.warn, storage: map[string]rest.Storage{},
-	}
-	if s.installRoles(roles); roles.err != nil {
+	roles := *into
+	roles.storage = map[string]rest.Storage{}
+	if s.installRoles(&roles); roles.err != nil {
 		return roles.err
 	}
 	all := maps.Clone(into.storage)
