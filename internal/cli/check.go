@@ -81,6 +81,10 @@ func (c *checker) file(name string) error {
 func readFile(path string, stdin io.Reader) (format string, docs []manifest.Document, err error) {
 	if path == "-" {
 		text, err := readInput(path, stdin, maxManifest)
+		if len(text) > maxManifest {
+			return "", nil, fmt.Errorf("the manifest on standard input has more than %d MiB: name its file, or divide it",
+				maxManifest>>20)
+		}
 		return "", manifest.Split("<stdin>", text), err
 	}
 	info, err := os.Stat(path)
@@ -188,7 +192,7 @@ func (c *checker) document(doc *manifest.Document) error {
 	if found.HasError() {
 		c.broken[doc.Kind] = true
 	}
-	key := doc.Kind + " " + doc.Namespace + "/" + doc.Name
+	key := doc.Kind + " " + cmp.Or(doc.Namespace, v1.NamespaceDefault) + "/" + doc.Name
 	if earlier, twice := c.seen[key]; twice {
 		f := p.finding(report.Error, "metadata.name",
 			fmt.Sprintf("%s %s is already defined at %s", doc.Kind, doc.Name, earlier))
@@ -197,7 +201,7 @@ func (c *checker) document(doc *manifest.Document) error {
 	} else {
 		c.seen[key] = doc.String()
 		if isRelated := doc.Kind == "BareMetalHost" || doc.Kind == "IgnitionConfig"; isRelated && !found.HasError() {
-			c.docs[doc.Kind+" "+cmp.Or(doc.Namespace, v1.NamespaceDefault)+"/"+doc.Name] = doc
+			c.docs[key] = doc
 			c.related = append(c.related, doc)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,5 +25,17 @@ func TestFormsOfALargeConfig(t *testing.T) {
 	want := ": the config has more than 10000 values and is given in its own version, 3.4.0, alone\n"
 	if !strings.Contains(got, want) {
 		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestManifestOnStandardInputIsNotCut: what is too large is refused, and not applied up to its bound.
+func TestManifestOnStandardInputIsNotCut(t *testing.T) {
+	text := bytes.Repeat([]byte("#\n"), maxManifest/2)
+	if _, _, err := readFile("-", bytes.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	_, _, err := readFile("-", bytes.NewReader(append(text, '#')))
+	if err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+		t.Error(err)
 	}
 }
