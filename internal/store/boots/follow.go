@@ -65,7 +65,7 @@ func (f follower) isOwn(key string) bool {
 	f.tracker.mu.Lock()
 	defer f.tracker.mu.Unlock()
 	m := f.tracker.machines[model.Stored{Key: key}.Ref()]
-	return m != nil && m.queue == inFlight
+	return m != nil && m.inFlight
 }
 
 // Delete implements kvstore.Observer. A machine whose boot was removed begins with the status of its host.

@@ -29,9 +29,11 @@ type machine struct {
 	// changes counts the changes, of which the newest of the bucket is stored. decided is the newest one that decides the
 	// next boot.
 	changes, stored, decided uint64
-	// queue is where the machine waits for a write, and due the time of that at the latest.
-	queue queue
+	// queue is where the machine waits for a write, nil: it does not, and due the time of that.
+	queue *[]waiting
 	due   time.Time
+	// inFlight is true while a write has the boot.
+	inFlight bool
 	// decisive is true where what is not stored decides the next boot.
 	decisive bool
 	// gone is true where the boot is removed, since its host is gone.
@@ -274,7 +276,7 @@ func (t *Tracker) Forget(stranger *model.Host) {
 	m := t.machines[stranger.Ref]
 	switch {
 	case m == nil:
-	case m.revision == 0 && m.queue != inFlight:
+	case m.revision == 0 && !m.inFlight:
 		m.stored = m.changes // nothing is left to write
 		delete(t.machines, stranger.Ref)
 	default:

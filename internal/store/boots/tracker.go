@@ -75,7 +75,7 @@ type Store interface {
 
 // Archive is the history of boots.
 type Archive interface {
-	// Append stores boots that have ended.
+	// Append stores at most batch.Max boots that have ended.
 	Append(ctx context.Context, boots []*v1.Boot) error
 }
 
@@ -93,9 +93,9 @@ type Tracker struct {
 	archive Archive
 	// machines are the hosts that have done something.
 	machines map[model.Ref]*machine
-	// first are the machines for whose boot a request waits, in order; soon are those whose boot has to be stored within
-	// a second, and late those that can wait.
-	first, soon, late []*machine
+	// soon are the machines whose boot has to be stored within a second, and late those that can wait, that which is due
+	// first at the head.
+	soon, late []waiting
 	// recorded is the time of the last write, gap the time from it to the next one at the least, and lately the number of
 	// boots that were written, of which each counts less and less as time passes.
 	recorded time.Time

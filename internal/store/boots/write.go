@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,16 +49,12 @@ const (
 // errClosed is the outcome of a wait for a boot when the server stops.
 var errClosed = errors.New("the server stops")
 
-// queue is where a machine waits for a write.
-type queue uint8
-
-const (
-	nowhere queue = iota
-	inLate
-	inSoon
-	inFirst
-	inFlight
-)
+// waiting is a machine in a queue, for a write that is due at a time. It does not count if the machine is due earlier
+// by now, or in the other queue.
+type waiting struct {
+	machine *machine
+	due     time.Time
+}
 
 // changedLocked queues a machine whose boot has changed. decisive is true where that decides the next boot.
 func (t *Tracker) changedLocked(m *machine, decisive bool) {
@@ -72,29 +69,29 @@ func (t *Tracker) changedLocked(m *machine, decisive bool) {
 // unstored reports whether the bucket lacks a change.
 func (m *machine) unstored() bool { return m.changes != m.stored }
 
-// enqueueLocked queues a machine; one whose write is under way is queued after it.
+// enqueueLocked queues a machine; one whose write is under way is queued after it. One for whose boot a request waits
+// is due before all others.
 func (t *Tracker) enqueueLocked(m *machine) {
 	now := time.Now()
+	queue, due := &t.late, now.Add(latePause)
 	switch {
-	case m.queue == inFlight || m.queue == inFirst:
+	case m.inFlight:
+		return
 	case m.outcome != nil:
-		m.queue = inFirst
-		if t.first = append(t.first, m); len(t.first) == 1 {
-			notify(t.wake)
-		}
-	case m.queue == inSoon:
+		queue, due = &t.soon, t.recorded.Add(t.gap)
+	case m.decisive && now.Before(t.stormUntil):
+		queue, due = &t.soon, now.Add(stormPause)
 	case m.decisive:
-		if m.queue, m.due = inSoon, t.recorded.Add(soonPause); now.Before(t.stormUntil) {
-			m.due = now.Add(stormPause)
-		}
-		if t.soon = append(t.soon, m); len(t.soon) == 1 {
-			notify(t.wake)
-		}
-	case m.queue == nowhere:
-		m.queue, m.due = inLate, now.Add(latePause)
-		if t.late = append(t.late, m); len(t.late) == 1 {
-			notify(t.wake)
-		}
+		queue, due = &t.soon, t.recorded.Add(soonPause)
+	}
+	if m.queue == queue && !due.Before(m.due) {
+		return
+	}
+	m.queue, m.due = queue, due
+	i := sort.Search(len(*queue), func(i int) bool { return (*queue)[i].due.After(due) })
+	*queue = slices.Insert(*queue, i, waiting{m, due})
+	if i == 0 {
+		notify(t.wake)
 	}
 }
 
@@ -136,28 +133,26 @@ func (t *Tracker) awaitStored(ctx context.Context, host *model.Host) error {
 	}
 }
 
-// writing is one batch.
+// writing is the write of the boot of a machine.
 type writing struct {
-	machines []*machine
-	changes  []uint64 // of the machines
-	puts     []kvstore.Put
-	numbers  []int64 // of their boots
-	// ended are the former boots. Those that the bucket has had go to the history before the next one overwrites them;
-	// the others, between two writes, after it: the history must never be ahead of the bucket, from which a server that
-	// starts goes on to count.
-	ended, later []*v1.Boot
+	machine *machine
+	put     kvstore.Put
+	// change is the newest change of the machine, and number that of its boot.
+	change uint64
+	number int64
+	// before are the former boots that the bucket has had: they go to the history before the next one overwrites them.
+	// The others, between two writes, go there after it: the history must never be ahead of the bucket, from which a
+	// server that starts goes on to count.
+	before, after []*v1.Boot
 }
 
 // next removes the next boots from the queues. all is true where none waits any longer.
-func (t *Tracker) next(all bool) *writing {
+func (t *Tracker) next(all bool) []writing {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
-	w := &writing{}
-	isDue := func(m *machine) bool { return all || !now.Before(m.due) }
-	t.first = t.takeLocked(w, t.first, inFirst, func(*machine) bool { return true })
-	t.soon = t.takeLocked(w, t.soon, inSoon, isDue)
-	if n := len(w.machines); n > 0 {
+	writes := t.takeLocked(nil, &t.soon, all)
+	if n := len(writes); n > 0 {
+		now := time.Now()
 		passed := now.Sub(t.recorded).Seconds() / stormWindow.Seconds()
 		t.lately = t.lately*math.Exp(-passed) + float64(n)
 		t.recorded, t.gap = now, min(time.Duration(n)*bootGap, maxGap)
@@ -165,118 +160,114 @@ func (t *Tracker) next(all bool) *writing {
 			t.stormUntil = now.Add(stormLength)
 		}
 	}
-	t.late = t.takeLocked(w, t.late, inLate, isDue)
-	return w
+	return t.takeLocked(writes, &t.late, all)
 }
 
-// takeLocked adds the machines at the head of a queue to a batch, and returns the rest.
-func (t *Tracker) takeLocked(w *writing, from []*machine, of queue, isDue func(*machine) bool) []*machine {
-	for len(from) > 0 && len(w.puts) < batch.Max {
-		m := from[0]
-		if m.queue == of && !isDue(m) {
+// takeLocked adds the machines at the head of a queue to a batch.
+func (t *Tracker) takeLocked(writes []writing, queue *[]waiting, all bool) []writing {
+	now, taken := time.Now(), 0
+	for ; taken < len(*queue) && len(writes) < batch.Max; taken++ {
+		head := (*queue)[taken]
+		if !all && now.Before(head.due) {
 			break
 		}
-		from = from[1:]
-		if m.queue != of { // it went on to the other queue
+		m := head.machine
+		if m.queue != queue || !m.due.Equal(head.due) {
 			continue
 		}
-		m.queue = nowhere
-		if !m.unstored() { // another server has stored it
-			continue
-		}
-		put := kvstore.Put{Key: m.Host.String(), Expect: m.revision}
-		if !m.gone {
-			b := t.openLocked(m)
-			b.Machine = m.Progress.Stored()
-			written := *b // the store changes its metadata
-			put.Object, m.isShared = &written, true
-		}
-		m.queue, m.decisive = inFlight, false
-		w.machines, w.changes, w.puts = append(w.machines, m), append(w.changes, m.changes), append(w.puts, put)
-		w.numbers = append(w.numbers, m.Number)
-		for _, b := range m.ended {
-			if b.Number <= m.kept && m.revision > 0 {
-				w.ended = append(w.ended, b)
-			} else {
-				w.later = append(w.later, b)
-			}
+		m.queue = nil
+		if m.unstored() { // or another server has stored it
+			writes = append(writes, writeLocked(t, m))
 		}
 	}
-	if len(from) == 0 {
-		return nil
+	*queue = (*queue)[taken:]
+	return writes
+}
+
+// writeLocked begins the write of a boot.
+func writeLocked(t *Tracker, m *machine) writing {
+	put := kvstore.Put{Key: m.Host.String(), Expect: m.revision}
+	if !m.gone {
+		b := t.openLocked(m)
+		b.Machine = m.Progress.Stored()
+		written := *b // the store changes its metadata
+		put.Object, m.isShared = &written, true
 	}
-	return from
+	m.inFlight, m.decisive = true, false
+	w := writing{machine: m, put: put, change: m.changes, number: m.Number}
+	for _, b := range m.ended {
+		if b.Number <= m.kept && m.revision > 0 {
+			w.before = append(w.before, b)
+		} else {
+			w.after = append(w.after, b)
+		}
+	}
+	return w
 }
 
 // write stores the next boots. n is their number.
 func (t *Tracker) write(ctx context.Context, all bool) (n int, err error) {
-	w := t.next(all)
-	if len(w.puts) == 0 {
-		return 0, nil
-	}
+	writes := t.next(all)
 	// First the history: a boot that is in both is in the history once. Without room for it states go on.
-	keep(ctx, t.archive, w.ended)
-	if len(w.puts) > batch.Small {
-		err = w.put(ctx, t)
-	} else {
-		var putting errgroup.Group
-		for i := range w.puts {
-			putting.Go(func() error { return w.part(i).put(ctx, t) })
-		}
-		err = putting.Wait()
+	var before []*v1.Boot
+	for _, w := range writes {
+		before = append(before, w.before...)
 	}
-	return len(w.puts), err
-}
-
-// part is the part of a batch with one machine.
-func (w *writing) part(i int) *writing {
-	p := &writing{
-		machines: w.machines[i : i+1], changes: w.changes[i : i+1], puts: w.puts[i : i+1], numbers: w.numbers[i : i+1],
-		ended: w.ended,
+	keep(ctx, t.archive, before)
+	if len(writes) > batch.Small {
+		return len(writes), put(ctx, t, writes)
 	}
-	for _, b := range w.later {
-		if host := p.machines[0].Host; b.Host == host.Name && b.Namespace == host.Namespace {
-			p.later = append(p.later, b)
-		}
+	var putting errgroup.Group
+	for i := range writes {
+		putting.Go(func() error { return put(ctx, t, writes[i:i+1]) })
 	}
-	return p
+	return len(writes), putting.Wait()
 }
 
 // keep takes former boots into the history, which may be nil.
 func keep(ctx context.Context, archive Archive, ended []*v1.Boot) {
-	for ; len(ended) > 0 && archive != nil; ended = ended[min(batch.Max, len(ended)):] {
-		_ = archive.Append(ctx, ended[:min(batch.Max, len(ended))]) // it logs and counts what it cannot take
+	if archive == nil {
+		return
+	}
+	for part := range slices.Chunk(ended, batch.Max) {
+		_ = archive.Append(ctx, part) // it logs and counts what it cannot take
 	}
 }
 
 // put stores a batch.
-func (w *writing) put(ctx context.Context, t *Tracker) error {
-	began := time.Now()
-	last, err := t.store.PutAll(ctx, w.puts)
-	t.opts.Metrics.wrote(len(w.puts), err, time.Since(began))
-	if err == nil {
-		defer keep(ctx, t.archive, w.later) // once the boots have their answers
+func put(ctx context.Context, t *Tracker, writes []writing) error {
+	var puts []kvstore.Put
+	var after []*v1.Boot
+	for _, w := range writes {
+		puts, after = append(puts, w.put), append(after, w.after...)
 	}
-	return t.written(w, last, err)
+	began := time.Now()
+	last, err := t.store.PutAll(ctx, puts)
+	t.opts.Metrics.wrote(len(puts), err, time.Since(began))
+	if err == nil {
+		defer keep(ctx, t.archive, after) // once the boots have their answers
+	}
+	return t.written(writes, last, err)
 }
 
 // written takes the outcome of a batch, whose last message has a revision. It returns nil where the next batch need
 // not wait: what others have stored meanwhile is merged.
-func (t *Tracker) written(w *writing, last uint64, err error) error {
+func (t *Tracker) written(writes []writing, last uint64, err error) error {
 	conflict := new(kvstore.ConflictError)
 	isConflict, isNews := errors.As(err, &conflict), false
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, m := range w.machines {
-		m.queue = nowhere
+	for i, w := range writes {
+		m := w.machine
+		m.inFlight = false
 		switch {
 		case err == nil:
-			t.storedLocked(m, w, i, last-uint64(len(w.machines)-1-i))
+			t.storedLocked(&w, last-uint64(len(writes)-1-i))
 		case isConflict:
-			if k := slices.Index(conflict.Keys, w.puts[i].Key); k >= 0 {
+			if k := slices.Index(conflict.Keys, w.put.Key); k >= 0 {
 				m.revision = max(m.revision, conflict.Revisions[k])
 			}
-			isNews = isNews || m.revision > w.puts[i].Expect
+			isNews = isNews || m.revision > w.put.Expect
 		default:
 			m.resolve(err)
 		}
@@ -291,24 +282,25 @@ func (t *Tracker) written(w *writing, last uint64, err error) error {
 	return err
 }
 
-// storedLocked notes that the boot of a machine is stored, as it is in a batch.
-func (t *Tracker) storedLocked(m *machine, w *writing, i int, revision uint64) {
-	m.revision, m.stored, m.kept = max(m.revision, revision), w.changes[i], w.numbers[i]
+// storedLocked notes that the boot of a machine is stored, as it was when its write began.
+func (t *Tracker) storedLocked(w *writing, revision uint64) {
+	m := w.machine
+	m.revision, m.stored, m.kept = max(m.revision, revision), w.change, w.number
 	m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool {
-		return slices.Contains(w.ended, b) || slices.Contains(w.later, b)
+		return slices.Contains(w.before, b) || slices.Contains(w.after, b)
 	})
 	m.unwritten, m.own = !model.IsStranger(m.Host), true
+	if m.outcome != nil && m.stored >= m.outcome.change {
+		m.resolve(nil)
+	}
 	if !m.unstored() {
 		if m.isShared && (m.open == nil || m.open.Ended != nil) { // the next step reads it again
 			m.open, m.isShared = nil, false
 		}
-	}
-	if m.outcome != nil && m.stored >= m.outcome.change {
-		m.resolve(nil)
-	}
-	if m.gone && !m.unstored() {
-		delete(t.machines, m.Host)
-		return
+		if m.gone {
+			delete(t.machines, m.Host)
+			return
+		}
 	}
 	if m.unwritten {
 		t.due.Publish(Due{Host: m.Host})
@@ -354,10 +346,7 @@ func pauseOf(t *Tracker) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, pause := time.Now(), idle
-	if len(t.first) > 0 {
-		pause = max(0, t.recorded.Add(t.gap).Sub(now))
-	}
-	for _, queue := range [][]*machine{t.soon, t.late} {
+	for _, queue := range [][]waiting{t.soon, t.late} {
 		if len(queue) > 0 {
 			pause = min(pause, max(0, queue[0].due.Sub(now)))
 		}
