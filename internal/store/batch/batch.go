@@ -26,11 +26,10 @@ const (
 	commitHeader   = "Nats-Batch-Commit"
 )
 
-// Publish writes 1 to Max messages, to whose headers it adds, and returns the answer to the last one: its
-// sequence is that of the last message, and those of the others come right before it. A *jetstream.APIError
-// says that the server which answered refused all of them; it may be about any of them. After
+// Publish writes 1 to Max messages, to whose headers it adds, and returns their sequences, which follow each other. A
+// *jetstream.APIError says that the server which answered refused all of them; it may be about any of them. After
 // nats.ErrMaxPayload nothing was sent. After other errors the messages may be in the stream.
-func Publish(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) (*jetstream.PubAck, error) {
+func Publish(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) (sequences []uint64, err error) {
 	n := len(msgs)
 	switch {
 	case n == 0:
@@ -42,7 +41,22 @@ func Publish(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) (*je
 			return nil, err
 		}
 	}
-	return js.PublishMsg(ctx, msgs[n-1], jetstream.WithRetryAttempts(0))
+	ack, err := js.PublishMsg(ctx, msgs[n-1], jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return nil, err
+	}
+	for i := range n {
+		sequences = append(sequences, ack.Sequence-uint64(n-1-i))
+	}
+	return sequences, nil
+}
+
+// IsConflict reports whether NATS has refused a message since it is not the next one of its subject: another one has
+// come before it, or comes.
+func IsConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // begin sends all but the last message, which commits the batch. The server answers none of them: if it refuses

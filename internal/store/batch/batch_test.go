@@ -32,24 +32,27 @@ func messages(n int) []*nats.Msg {
 	return msgs
 }
 
-// The answer has the sequence of the last message, and the others come right before it.
+// The messages are stored one after the other, with the sequences that are returned.
 func TestBatchIsStoredInItsOrder(t *testing.T) {
 	js, s := stream(t)
 	next := uint64(1)
 	for _, n := range []int{1, 2, Max} {
-		ack, err := Publish(t.Context(), js, messages(n))
+		sequences, err := Publish(t.Context(), js, messages(n))
 		if err != nil {
 			t.Fatalf("%d messages: %v", n, err)
 		}
-		for i := range n {
+		for i, sequence := range sequences {
+			if sequence != next {
+				t.Fatalf("message %d of %d has sequence %d, want %d", i, n, sequence, next)
+			}
 			msg, err := s.GetMsg(t.Context(), next)
 			if err != nil || msg.Subject != fmt.Sprintf("s.%d", i) {
 				t.Fatalf("message %d of %d: %v, %v", i, n, msg, err)
 			}
 			next++
 		}
-		if ack.Sequence != next-1 {
-			t.Errorf("%d messages: the answer has sequence %d, want %d", n, ack.Sequence, next-1)
+		if len(sequences) != n {
+			t.Errorf("%d messages have %d sequences", n, len(sequences))
 		}
 	}
 }

@@ -31,13 +31,7 @@ const (
 	appendTimeout = 5 * time.Second
 )
 
-// The codes of NATS for a message that is not the next one of its subject: another one has come before it, or comes.
-const (
-	wrongLastSequence         jetstream.ErrorCode = 10071
-	wrongLastSequenceConstant jetstream.ErrorCode = 10164
-)
-
-// position is the newest message of a host; zero: there is none.
+// position is the newest message of a host; sequence 0 and number -1: there is none.
 type position struct {
 	sequence uint64
 	number   int64
@@ -50,30 +44,26 @@ type record struct {
 	value   []byte
 }
 
-// Append stores boots, which are those of a host in their order. When it returns nil, all that the history did not
-// have yet are durable. The history takes no boot twice, and none of a host whose number is not above those that
-// it has. After an error the boots are given up; some may be stored.
+// Append stores at most batch.Max boots, which are those of a host in their order. When it returns nil, all that the
+// history did not have yet are durable. The history takes no boot twice, and none of a host whose number is not above
+// those that it has. After an error the boots are given up; some may be stored.
 func (h *History) Append(ctx context.Context, boots []*v1.Boot) error {
 	h.writing.Lock()
 	defer h.writing.Unlock()
-	for len(boots) > 0 {
-		n := min(batch.Max, len(boots))
-		if err := h.append(ctx, boots[:n]); err != nil {
-			h.dropped.Add(float64(len(boots)))
-			if !h.failing {
-				h.failing = true
-				h.opts.Logger.Warn("boots that were superseded are not kept", "boots", len(boots), "error", err)
-			}
-			return err
+	if err := h.append(ctx, boots); err != nil {
+		h.dropped.Add(float64(len(boots)))
+		if !h.failing {
+			h.failing = true
+			h.opts.Logger.Warn("boots that were superseded are not kept", "boots", len(boots), "error", err)
 		}
-		for _, boot := range boots[:n] {
-			h.Content.renew(boot)
-		}
-		boots = boots[n:]
-		if h.failing {
-			h.failing = false
-			h.opts.Logger.Info("boots that were superseded are kept again")
-		}
+		return err
+	}
+	for _, boot := range boots {
+		h.Content.renew(boot)
+	}
+	if h.failing {
+		h.failing = false
+		h.opts.Logger.Info("boots that were superseded are kept again")
 	}
 	return nil
 }
@@ -107,7 +97,7 @@ func (h *History) append(ctx context.Context, boots []*v1.Boot) error {
 		for _, r := range records { // what became of them is not known
 			delete(h.known, r.subject)
 		}
-		if !isConflict(err) {
+		if !batch.IsConflict(err) {
 			break
 		}
 	}
@@ -147,7 +137,7 @@ func (h *History) find(ctx context.Context, stream jetstream.Stream, records []r
 		if _, ok := h.known[r.subject]; ok || unknown[r.subject] != nil {
 			continue
 		}
-		found := &position{}
+		found := &position{number: -1}
 		unknown[r.subject] = found
 		asking.Go(func() error {
 			msg, err := stream.GetLastMsgForSubject(ctx, r.subject)
@@ -177,9 +167,6 @@ func (h *History) missing(records []record) (messages []*nats.Msg) {
 		last, ok := newest[r.subject]
 		if !ok {
 			last = h.known[r.subject].number
-			if h.known[r.subject].sequence == 0 {
-				last = -1
-			}
 		}
 		if r.number <= last {
 			continue
@@ -199,33 +186,19 @@ func (h *History) missing(records []record) (messages []*nats.Msg) {
 // publish stores messages, and notes their sequences. Two of one host are in one batch: by itself, the second one would
 // follow that of another server.
 func (h *History) publish(ctx context.Context, js jetstream.JetStream, messages []*nats.Msg) error {
-	sequences, last := []uint64(nil), uint64(0)
 	follows := func(msg *nats.Msg) bool { return msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader) == "" }
-	if len(messages) <= batch.Small && !slices.ContainsFunc(messages, follows) {
-		var err error
-		if sequences, err = batch.PublishEach(ctx, js, messages); err != nil {
-			return err
-		}
-	} else {
-		ack, err := batch.Publish(ctx, js, messages)
-		if err != nil {
-			return err
-		}
-		last = ack.Sequence
+	publish := batch.PublishEach
+	if len(messages) > batch.Small || slices.ContainsFunc(messages, follows) {
+		publish = batch.Publish
+	}
+	sequences, err := publish(ctx, js, messages)
+	if err != nil {
+		return err
 	}
 	for i, msg := range messages {
-		sequence := last - uint64(len(messages)-1-i)
-		if sequences != nil {
-			sequence = sequences[i]
-		}
-		h.known[msg.Subject] = position{sequence, numberOf(msg.Header)}
+		h.known[msg.Subject] = position{sequences[i], numberOf(msg.Header)}
 	}
 	return nil
-}
-
-func isConflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == wrongLastSequence || api.ErrorCode == wrongLastSequenceConstant)
 }
 
 // numberOf returns the number of the boot of a message.

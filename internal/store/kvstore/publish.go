@@ -108,10 +108,10 @@ func (s *writer) send(ctx context.Context, l *link, ws []write) (rev uint64, err
 	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	reached := s.contents.mirror.revision()
-	ack, err := batch.Publish(publishCtx, l.js, msgs)
+	sequences, err := batch.Publish(publishCtx, l.js, msgs)
 	switch {
-	case err == nil && ack.Sequence >= reached+uint64(len(ws)):
-		return ack.Sequence, nil
+	case err == nil && sequences[len(ws)-1] >= reached+uint64(len(ws)):
+		return sequences[len(ws)-1], nil
 	case err == nil: // by another bucket, or an older one, in the place of ours
 		s.doubt()
 		return 0, s.connection.timeout("writing")
@@ -135,8 +135,7 @@ func largest(msgs []*nats.Msg) (bytes int) {
 func (s *writer) outcome(ctx context.Context, l *link, own *ownWrite, err error) (rev uint64, _ error) {
 	var api *jetstream.APIError
 	switch {
-	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+	case errors.As(err, &api) && batch.IsConflict(err):
 		return s.refused(ctx, l, own, api, errConflict)
 	case isFull(err):
 		return 0, insufficientStorage(
