@@ -62,7 +62,7 @@ func Inspect(ctx context.Context, js jetstream.JetStream, cipher *encryption.Cip
 	}
 	unreadable, err = session.ReadAll(ctx, js, HistoryStream, func(m session.Message) error {
 		result.Boots++
-		boot, err := h.decode(ctx, message{m.Sequence, numberOf(m.Header), m.Subject, m.Data})
+		boot, err := h.decode(ctx, m)
 		if err != nil {
 			problem(HistoryStream+" "+strings.TrimPrefix(m.Subject, historySubjects), err.Error())
 			return nil

@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/kinds"
 	"glowplug/internal/store/question"
+	"glowplug/internal/store/session"
 )
 
 const (
@@ -24,20 +25,14 @@ const (
 	maxWindow = 2000
 	// minWidth is of how many sequences a part is at least.
 	minWidth = 64
-	// readings is how often more of a part is asked for, if messages are removed at the same time.
+	// maxFetch is how many messages NATS is asked for at the same time.
+	maxFetch = 500
+	// readings is how often a part is read again, if messages are removed at the same time.
 	readings = 10
 	// scanTime is how long a call goes on to read, and scanTimeout how long it waits for NATS.
 	scanTime    = 2 * time.Second
 	scanTimeout = 10 * time.Second
 )
-
-// message is a message of the history.
-type message struct {
-	sequence uint64
-	number   int64
-	subject  string
-	data     []byte
-}
 
 // Get returns a boot that was superseded. The error is a 404 if the history does not have it.
 func (h *History) Get(ctx context.Context, namespace, name string) (*v1.Boot, error) {
@@ -49,11 +44,11 @@ func (h *History) Get(ctx context.Context, namespace, name string) (*v1.Boot, er
 	var failure error
 	for next := uint64(0); ; {
 		var err error
-		next, err = h.scan(ctx, subject(namespace, host), next, math.MaxInt, func(m message) bool {
-			if m.number == number {
+		next, err = h.scan(ctx, subject(namespace, host), next, math.MaxInt, func(m session.Message) bool {
+			if numberOf(m.Header) == number {
 				found, failure = h.decode(ctx, m)
 			}
-			return m.number > number
+			return numberOf(m.Header) > number
 		})
 		switch {
 		case err != nil || failure != nil:
@@ -77,13 +72,13 @@ func (h *History) page(ctx context.Context, namespace, host string, before uint6
 	}
 	var unread int
 	var unreadErr error
-	next, err = h.scan(ctx, subject(namespace, host), before, usual, func(m message) bool {
+	next, err = h.scan(ctx, subject(namespace, host), before, usual, func(m session.Message) bool {
 		boot, err := h.decode(ctx, m)
 		if err != nil {
 			unread, unreadErr = unread+1, err
 			return true
 		}
-		return each(boot, len(m.data))
+		return each(boot, len(m.Data))
 	})
 	if unread > 0 {
 		h.opts.Logger.Warn("boots of the history cannot be read", "boots", unread, "error", unreadErr)
@@ -138,7 +133,7 @@ func (h *History) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 // maxScan were read, or scanTime has passed. before 0 is the end. next is where to go on; 0: there are no more. NATS
 // reads forward only, so parts of the stream are read and reversed: of as many sequences as the caller usually needs,
 // and of more where few of them have messages of the subject.
-func (h *History) scan(ctx context.Context, subject string, before uint64, usual int, each func(message) bool) (
+func (h *History) scan(ctx context.Context, subject string, before uint64, usual int, each func(session.Message) bool) (
 	next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
@@ -150,29 +145,32 @@ func (h *History) scan(ctx context.Context, subject string, before uint64, usual
 	if before > 0 {
 		end = min(end, before)
 	}
-	width, after := uint64(max(usual, minWidth)), uint64(0)
-	began := time.Now()
+	width := uint64(max(usual, minWidth))
+	began, tries := time.Now(), 0
 	for scanned := 0; end > first && scanned < maxScan && time.Since(began) < scanTime; {
 		width = min(width, end-first)
 		from := end - width
-		messages, pending, err := h.window(ctx, subject, from, end, after)
+		messages, err := h.window(ctx, subject, from, end)
 		switch {
 		case errors.Is(err, errTooMany):
 			width = max(width/8, maxWindow)
+			continue
+		case errors.Is(err, errIncomplete) && tries < readings:
+			tries++
 			continue
 		case err != nil:
 			return 0, h.noticed(fmt.Errorf("reading the history of boots: %w", err))
 		}
 		for i := len(messages) - 1; i >= 0; i-- {
 			if !each(messages[i]) {
-				return messages[i].sequence, nil
+				return messages[i].Sequence, nil
 			}
 		}
 		scanned += len(messages)
 		if uint64(len(messages)) <= width/4 {
 			width *= 4
 		}
-		end, after = from, pending
+		end, tries = from, 0
 	}
 	if end <= first {
 		return 0, nil
@@ -187,13 +185,11 @@ var (
 	errIncomplete = errors.New("NATS did not send all messages that it has; try again")
 )
 
-// window returns the messages of a subject from a sequence to another one, in their order. after is how many
-// messages of the subject are behind them; 0 if that is not known. pending counts those and the messages returned.
-func (h *History) window(ctx context.Context, subject string, from, to, after uint64) (messages []message,
-	pending uint64, err error) {
+// window returns the messages of a subject from a sequence to another one, in their order.
+func (h *History) window(ctx context.Context, subject string, from, to uint64) (messages []session.Message, err error) {
 	_, stream, err := h.use()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Name: nuid.Next(), AckPolicy: jetstream.AckNonePolicy, FilterSubject: subject,
@@ -201,60 +197,48 @@ func (h *History) window(ctx context.Context, subject string, from, to, after ui
 		InactiveThreshold: scanTimeout, MemoryStorage: true, Replicas: 1,
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer func() { _ = stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) }() // or it ends by itself
-	pending = consumer.CachedInfo().NumPending
-	count := pending - min(after, pending)
-	switch {
-	case pending == 0:
-		return nil, 0, nil
-	case count > maxWindow && to-from > maxWindow:
-		return nil, 0, errTooMany
-	}
-	// The first one behind them says that all are there: some of those behind may have been removed since they were
-	// counted, and others are removed at the same time.
-	wanted := min(count+1, pending, to-from)
-	for range readings {
-		fetched, err := consumer.FetchNoWait(int(wanted))
+	for left := consumer.CachedInfo().NumPending; left > 0; {
+		fetched, err := consumer.FetchNoWait(int(min(left, to-from, maxFetch)))
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		last, left := uint64(0), pending
+		last := uint64(0)
 		for msg := range fetched.Messages() {
 			meta, err := msg.Metadata()
 			if err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 			if last, left = meta.Sequence.Stream, meta.NumPending; last < to {
-				messages = append(messages, message{last, numberOf(msg.Headers()), msg.Subject(), msg.Data()})
+				messages = append(messages, session.Message{
+					Subject: msg.Subject(), Header: msg.Headers(), Data: msg.Data(), Sequence: last,
+				})
 			}
 		}
-		if err := fetched.Error(); err != nil {
-			return nil, 0, err
-		}
-		if left == 0 || last+1 >= to {
-			return messages, pending, nil
-		}
-		info, err := consumer.Info(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		if wanted = min(info.NumPending, to-from, maxWindow); wanted == 0 {
-			return messages, pending, nil
+		switch err := fetched.Error(); {
+		case err != nil:
+			return nil, err
+		case last == 0:
+			return nil, errIncomplete
+		case last+1 >= to:
+			return messages, nil
+		case len(messages) > maxWindow:
+			return nil, errTooMany
 		}
 	}
-	return nil, 0, errIncomplete
+	return messages, nil
 }
 
 // decode returns the boot of a message.
-func (h *History) decode(ctx context.Context, m message) (*v1.Boot, error) {
-	namespace, host, err := splitSubject(m.subject)
+func (h *History) decode(ctx context.Context, m session.Message) (*v1.Boot, error) {
+	namespace, host, err := splitSubject(m.Subject)
 	if err != nil {
 		return nil, err
 	}
-	name := namespace + "/" + host + "." + strconv.FormatInt(m.number, 10)
-	value, _, err := h.opts.Cipher.Decrypt(ctx, name, m.data)
+	name := namespace + "/" + host + "." + strconv.FormatInt(numberOf(m.Header), 10)
+	value, _, err := h.opts.Cipher.Decrypt(ctx, name, m.Data)
 	if err != nil {
 		return nil, err
 	}
