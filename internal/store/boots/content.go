@@ -107,10 +107,7 @@ func (c *Content) add(p piece) {
 		c.stored[p.name] = c.now()
 	}
 	c.queue, c.waiting = append(c.queue, p), c.waiting+size
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	notify(c.wake)
 }
 
 // isFresh reports whether what was stored at a time need not be stored again.

@@ -1,10 +1,13 @@
 package boots
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"time"
 
@@ -144,10 +147,10 @@ func readFormer(data []byte, sequence uint64) ([]formerRecord, error) {
 	if len(data) == 0 || data[0] != formerVersion && data[0] != windowVersion {
 		return nil, errFormat
 	}
-	r := reader{data: data[1:]}
+	r := reader{Reader: bytes.NewReader(data[1:])}
 	base, _ := r.uvarint(), r.uvarint()
 	var records []formerRecord
-	for len(r.data) > 0 && !r.bad {
+	for r.Len() > 0 && r.err == nil {
 		record := r.record()
 		record.Progress.Position = base + sequence
 		if data[0] == windowVersion {
@@ -155,16 +158,17 @@ func readFormer(data []byte, sequence uint64) ([]formerRecord, error) {
 		}
 		records = append(records, record)
 	}
-	if r.bad {
+	if r.err != nil {
 		return nil, errFormat
 	}
 	return records, nil
 }
 
-// reader reads the parts of a message. After the first that is not there it is bad.
+// reader reads the parts of a message.
 type reader struct {
-	data []byte
-	bad  bool
+	*bytes.Reader
+	// err says that one of them is not there.
+	err error
 }
 
 func (r *reader) record() (rec formerRecord) {
@@ -190,7 +194,7 @@ func (r *reader) window() *model.Window {
 	}
 	w := &model.Window{Opened: r.time(), Closed: r.time(), Token: r.time(), Fetches: r.varint(), Boot: r.varint()}
 	w.First, _ = netip.ParseAddr(r.str()) // "" is none
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
 		if client, err := netip.ParseAddr(r.str()); err == nil {
 			w.Clients = append(w.Clients, client)
 		}
@@ -208,32 +212,23 @@ func (r *reader) time() time.Time {
 
 func (r *reader) str() string {
 	n := r.uvarint()
-	if r.bad || n > uint64(len(r.data)) {
-		r.bad = true
+	if n > uint64(r.Len()) {
+		r.err = io.ErrUnexpectedEOF
 		return ""
 	}
-	s := string(r.data[:n])
-	r.data = r.data[n:]
-	return s
+	s := make([]byte, n)
+	_, _ = r.Read(s)
+	return string(s)
 }
 
 func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.data)
-	r.skip(n)
+	v, err := binary.ReadUvarint(r)
+	r.err = cmp.Or(r.err, err)
 	return v
 }
 
 func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.data)
-	r.skip(n)
+	v, err := binary.ReadVarint(r)
+	r.err = cmp.Or(r.err, err)
 	return v
-}
-
-// skip goes on behind a number of n bytes.
-func (r *reader) skip(n int) {
-	if n <= 0 {
-		r.bad, r.data = true, nil
-		return
-	}
-	r.data = r.data[n:]
 }

@@ -1,4 +1,3 @@
-// Package boots keeps the boots of machines: the newest of each host in a bucket, the earlier ones in the history.
 package boots
 
 import (

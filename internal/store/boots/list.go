@@ -173,8 +173,9 @@ type candidate struct {
 	item  kvstore.Item
 }
 
-func (c candidate) compare(begun []byte, key string) int {
-	return cmp.Or(bytes.Compare(begun, c.begun), cmp.Compare(c.item.Key, key))
+// compare says which boot comes first in a list.
+func (c candidate) compare(other candidate) int {
+	return cmp.Or(bytes.Compare(other.begun, c.begun), cmp.Compare(c.item.Key, other.item.Key))
 }
 
 // newest lists boots of the bucket.
@@ -200,12 +201,13 @@ func (l *lister) candidates() (found []candidate, more bool) {
 	if keep > 0 && !l.pred.Empty() {
 		keep = max(keep, maxScan)
 	}
-	cut := func(enough int) {
-		if keep > 0 && len(found) > enough {
-			slices.SortFunc(found, func(a, b candidate) int { return a.compare(b.begun, b.item.Key) })
+	sort := func() {
+		slices.SortFunc(found, candidate.compare)
+		if keep > 0 && len(found) > keep {
 			found, more = found[:keep], true
 		}
 	}
+	after := candidate{[]byte(l.place.Begun), kvstore.Item{Key: l.place.Key}}
 	begins := ""
 	if l.namespace != "" {
 		begins = l.namespace + "/" + l.host
@@ -215,13 +217,14 @@ func (l *lister) candidates() (found []candidate, more bool) {
 			return
 		}
 		c := candidate{begunOf(item.Value), item}
-		if l.place.Key == "" || c.compare([]byte(l.place.Begun), l.place.Key) > 0 {
+		if l.place.Key == "" || c.compare(after) > 0 {
 			found = append(found, c)
-			cut(2 * keep)
+		}
+		if keep > 0 && len(found) > 2*keep {
+			sort()
 		}
 	})
-	cut(keep)
-	slices.SortFunc(found, func(a, b candidate) int { return a.compare(b.begun, b.item.Key) })
+	sort()
 	return found, more
 }
 

@@ -79,10 +79,7 @@ func (s *keptStream) use() (jetstream.JetStream, jetstream.Stream, error) {
 // noticed has the stream made again if an error says that it is missing, and returns the error.
 func (s *keptStream) noticed(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		select {
-		case s.reopen <- struct{}{}:
-		default:
-		}
+		notify(s.reopen)
 	}
 	return err
 }
@@ -108,14 +105,11 @@ func (s *keptStream) open(ctx context.Context, js jetstream.JetStream, existed b
 	if err != nil {
 		return nil, fmt.Errorf("opening the stream %s: %w", s.config.Name, err)
 	}
-	if has, err := replicas.Raise(ctx, js, stream.CachedInfo(), s.opts.Replicas); err != nil || has < s.opts.Replicas {
-		s.opts.Logger.Debug(s.what+" has fewer replicas than it should", "replicas", has, "error", err)
-	}
-	stream, err = js.Stream(ctx, s.config.Name)
-	if err != nil {
-		return nil, fmt.Errorf("opening the stream %s: %w", s.config.Name, err)
-	}
 	cfg := stream.CachedInfo().Config
+	cfg.Replicas, err = replicas.Raise(ctx, js, stream.CachedInfo(), s.opts.Replicas)
+	if err != nil || cfg.Replicas < s.opts.Replicas {
+		s.opts.Logger.Debug(s.what+" has fewer replicas than it should", "replicas", cfg.Replicas, "error", err)
+	}
 	if cfg.MaxAge == s.config.MaxAge && cfg.MaxBytes == s.config.MaxBytes &&
 		cfg.MaxMsgsPerSubject == s.config.MaxMsgsPerSubject {
 		return stream, nil

@@ -1,6 +1,7 @@
 // Package boots keeps the boots of machines. A boot changes in memory first: the next boot of a machine must not
 // depend on writes. What decides the next boot is stored within a second, many hosts in one atomic batch; the
-// controller of hosts copies it into their statuses. When a boot begins, the former one goes into the history.
+// controller of hosts copies it into their statuses. When a boot begins, the former one goes into the history. A bucket
+// has the newest boot of each host, and a stream the history.
 package boots
 
 import (
