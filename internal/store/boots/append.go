@@ -16,6 +16,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/batch"
+	"glowplug/internal/store/kvstore"
 )
 
 const (
@@ -222,21 +223,15 @@ func subject(namespace, host string) string {
 	return historySubjects + encodeToken(namespace) + "." + encodeToken(host)
 }
 
-// encodeToken writes what is not plain in a subject as kvstore does, and dots as well.
+// plainInKeys are characters that keys of a bucket have as they are, and one token of a subject has not.
+var plainInKeys = strings.NewReplacer(".", "=2e", "/", "=2f")
+
+// encodeToken writes what is not plain in a subject as kvstore does, and dots and slashes as well.
 func encodeToken(s string) string {
 	if s == "" {
 		return "*"
 	}
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "=%02x", c)
-		}
-	}
-	return b.String()
+	return plainInKeys.Replace(kvstore.EncodeKey(s))
 }
 
 // splitSubject is the inverse of subject for one host.

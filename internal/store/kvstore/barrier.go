@@ -17,7 +17,7 @@ import (
 )
 
 // barrierKey is the key, in the characters of a subject, of the message that a
-// barrier writes. It is the key of no object: encodeKey does not give it.
+// barrier writes. It is the key of no object: EncodeKey does not give it.
 const barrierKey = "=barrier"
 
 // barrier returns once the mirror holds all that the bucket held when it was

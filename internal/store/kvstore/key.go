@@ -61,18 +61,19 @@ func (b *bucket) storageKey(key string) string { return b.prefix + key }
 
 // subject returns the NATS subject of a bucket key.
 func (b *bucket) subject(key string) (string, error) {
-	return b.subjectPrefix + encodeKey(key), CheckKey(key)
+	return b.subjectPrefix + EncodeKey(key), CheckKey(key)
 }
 
 // CheckKey returns why nothing can be stored under a bucket key.
 func CheckKey(key string) error {
-	if n := len(encodeKey(key)); n > maxSubjectKey {
+	if n := len(EncodeKey(key)); n > maxSubjectKey {
 		return apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", n, maxSubjectKey))
 	}
 	return nil
 }
 
-func encodeKey(key string) string {
+// EncodeKey returns the subject key of a bucket key.
+func EncodeKey(key string) string {
 	if key == "" {
 		return "=" // an escape without digits, which no other key has
 	}
@@ -95,14 +96,14 @@ func isPlainKeyByte(c byte) bool {
 		c == '-' || c == '_' || c == '/' || c == '.'
 }
 
-// decodeKey is the inverse of encodeKey. Keys that encodeKey cannot have written
+// decodeKey is the inverse of EncodeKey. Keys that EncodeKey cannot have written
 // are errors: two subjects must not mean one object.
 func decodeKey(encoded string) (string, error) {
 	if encoded == "=" {
 		return "", nil
 	}
 	key, err := url.PathUnescape(strings.ReplaceAll(encoded, "=", "%"))
-	if err != nil || key == "" || encodeKey(key) != encoded {
+	if err != nil || key == "" || EncodeKey(key) != encoded {
 		return "", fmt.Errorf("key %q is not in its canonical form", encoded)
 	}
 	return key, nil
@@ -123,9 +124,9 @@ func Former(kind Kind, dir string) (ledger.Former, error) {
 	}
 	for key, r := range keys.Keys() {
 		if r.Deleted {
-			f.Deleted[encodeKey(key)] = r.Revision
+			f.Deleted[EncodeKey(key)] = r.Revision
 		} else {
-			f.Objects[encodeKey(key)] = r.Revision
+			f.Objects[EncodeKey(key)] = r.Revision
 		}
 	}
 	return f, err

@@ -21,8 +21,8 @@ func TestEncodeKey(t *testing.T) {
 		{".a..b.", "=2ea.=2eb=2e"},
 		{"ü", "=c3=bc"},
 	} {
-		if got := encodeKey(c.key); got != c.encoded {
-			t.Errorf("encodeKey(%q) = %q, want %q", c.key, got, c.encoded)
+		if got := EncodeKey(c.key); got != c.encoded {
+			t.Errorf("EncodeKey(%q) = %q, want %q", c.key, got, c.encoded)
 		}
 		if got, err := decodeKey(c.encoded); err != nil || got != c.key {
 			t.Errorf("decodeKey(%q) = %q, %v, want %q", c.encoded, got, err, c.key)
@@ -40,16 +40,16 @@ func FuzzKey(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		encoded := encodeKey(key)
+		encoded := EncodeKey(key)
 		if !natsKey.MatchString(encoded) {
-			t.Errorf("encodeKey(%q) = %q, which NATS does not take", key, encoded)
+			t.Errorf("EncodeKey(%q) = %q, which NATS does not take", key, encoded)
 		}
 		if back, err := decodeKey(encoded); err != nil || back != key {
 			t.Errorf("%q comes back as %q, %v", key, back, err)
 		}
 		// Any subject that can be read has one key and one spelling.
-		if back, err := decodeKey(key); err == nil && encodeKey(back) != key {
-			t.Errorf("%q and %q mean the same key", key, encodeKey(back))
+		if back, err := decodeKey(key); err == nil && EncodeKey(back) != key {
+			t.Errorf("%q and %q mean the same key", key, EncodeKey(back))
 		}
 	})
 }
