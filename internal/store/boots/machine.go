@@ -18,8 +18,6 @@ type machine struct {
 	model.Boot
 	// open is the whole boot while a part of it is not stored; nil: the bucket has all of it.
 	open *v1.Boot
-	// isShared is true where a write has open as well, which must not be changed then.
-	isShared bool
 	// ended are former boots that are not in the history yet, the oldest first.
 	ended []*v1.Boot
 	// kept is the number of the boot in the bucket.
@@ -27,15 +25,13 @@ type machine struct {
 	// revision is that of the last message of the host's key in the bucket; 0: there is none.
 	revision uint64
 	// changes counts the changes, of which the newest of the bucket is stored. decided is the newest one that decides the
-	// next boot.
+	// next boot, which has to be stored soon.
 	changes, stored, decided uint64
 	// queue is where the machine waits for a write, nil: it does not, and due the time of that.
 	queue *[]waiting
 	due   time.Time
 	// inFlight is true while a write has the boot.
 	inFlight bool
-	// decisive is true where what is not stored decides the next boot.
-	decisive bool
 	// gone is true where the boot is removed, since its host is gone.
 	gone bool
 	// unwritten is true where the status of the host is not up to date, and own where this server has stored the boot.
@@ -133,7 +129,6 @@ func hasStep(b *v1.Boot, name string) bool {
 // merge takes over a boot that another server has stored. The state of the server that has seen the machine later
 // counts, in the boot that began later. It reports whether the machine now has the stored boot, and nothing of its own.
 func (m *machine) merge(theirs model.Boot, whole func() *v1.Boot) (isTheirs bool) {
-	m.unshare()
 	switch {
 	case m.changes == m.stored:
 		m.Boot, m.open = theirs, nil
@@ -288,20 +283,12 @@ func (t *Tracker) Forget(stranger *model.Host) {
 // openLocked returns the whole boot of a machine.
 func (t *Tracker) openLocked(m *machine) *v1.Boot {
 	if m.open == nil && m.revision > 0 {
-		m.open, m.isShared = t.opts.whole(&m.Boot), false
+		m.open = t.opts.whole(&m.Boot)
 	}
-	if m.unshare(); m.open == nil {
+	if m.open == nil {
 		m.open = newBoot(&m.Boot)
 	}
 	return m.open
-}
-
-// unshare leaves the present object to a write that has it.
-func (m *machine) unshare() {
-	if m.isShared && m.open != nil {
-		m.open = m.open.DeepCopy()
-	}
-	m.isShared = false
 }
 
 // whole returns the stored object of a boot; nil where the bucket has another one.

@@ -18,20 +18,18 @@ func (t *Tracker) SetStatus(ctx context.Context, host, old *v1.BareMetalHost) er
 		return fmt.Errorf("host %s/%s cannot be read", host.Namespace, host.Name)
 	}
 	isConfig := host.Status.LastConfig != old.Status.LastConfig || host.Status.LastConfigHash != old.Status.LastConfigHash
-	next := was.Progress
-	isChanged := takeChanges(&next, &was.Progress, &now.Progress) || isConfig
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()
 		return errClosed
 	}
 	m := t.machineLocked(was)
+	isChanged := takeChanges(&m.Progress, &was.Progress, &now.Progress) || isConfig
 	if !isChanged && m.revision > 0 { // what is stored is what the status says; a lost boot is stored again
 		t.mu.Unlock()
 		return nil
 	}
 	b := t.openLocked(m)
-	takeChanges(&m.Progress, &was.Progress, &now.Progress)
 	if isConfig {
 		m.Config, m.Hash = refOf(host.Status.LastConfig), host.Status.LastConfigHash
 		b.Config = &v1.BootConfig{Name: host.Status.LastConfig, Hash: m.Hash}

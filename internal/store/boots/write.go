@@ -60,7 +60,7 @@ type waiting struct {
 func (t *Tracker) changedLocked(m *machine, decisive bool) {
 	m.changes++
 	if decisive {
-		m.decisive, m.decided = true, m.changes
+		m.decided = m.changes
 	}
 	t.enqueueLocked(m)
 	t.opts.Changed(m.Host)
@@ -79,9 +79,9 @@ func (t *Tracker) enqueueLocked(m *machine) {
 		return
 	case m.outcome != nil:
 		queue, due = &t.soon, t.recorded.Add(t.gap)
-	case m.decisive && now.Before(t.stormUntil):
+	case m.decided > m.stored && now.Before(t.stormUntil):
 		queue, due = &t.soon, now.Add(stormPause)
-	case m.decisive:
+	case m.decided > m.stored:
 		queue, due = &t.soon, t.recorded.Add(soonPause)
 	}
 	if m.queue == queue && !due.Before(m.due) {
@@ -120,7 +120,6 @@ func (t *Tracker) awaitStored(ctx context.Context, host *model.Host) error {
 	// Retries come in the meantime, perhaps more of them than there are writes.
 	m.outcome.change = max(m.outcome.change, m.decided)
 	waited := m.outcome
-	m.decisive = true
 	t.enqueueLocked(m)
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
@@ -190,10 +189,9 @@ func writeLocked(t *Tracker, m *machine) writing {
 	if !m.gone {
 		b := t.openLocked(m)
 		b.Machine = m.Progress.Stored()
-		written := *b // the store changes its metadata
-		put.Object, m.isShared = &written, true
+		put.Object = b.DeepCopy()
 	}
-	m.inFlight, m.decisive = true, false
+	m.inFlight = true
 	w := writing{machine: m, put: put, change: m.changes, number: m.Number}
 	for _, b := range m.ended {
 		if b.Number <= m.kept && m.revision > 0 {
@@ -272,7 +270,6 @@ func (t *Tracker) written(writes []writing, last uint64, err error) error {
 			m.resolve(err)
 		}
 		if m.unstored() {
-			m.decisive = m.decisive || err != nil
 			t.enqueueLocked(m)
 		}
 	}
@@ -294,8 +291,8 @@ func (t *Tracker) storedLocked(w *writing, revision uint64) {
 		m.resolve(nil)
 	}
 	if !m.unstored() {
-		if m.isShared && (m.open == nil || m.open.Ended != nil) { // the next step reads it again
-			m.open, m.isShared = nil, false
+		if m.open != nil && m.open.Ended != nil { // the next step reads it again
+			m.open = nil
 		}
 		if m.gone {
 			delete(t.machines, m.Host)
