@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
@@ -63,18 +64,14 @@ func newContent(opts HistoryOptions) *Content {
 	config := historyConfig(Limits{Age: opts.Keep.Age * 3 / 2, Bytes: opts.Keep.Bytes, PerHost: 1})
 	config.Name, config.Subjects = ContentStream, []string{contentSubjects + "*"}
 	config.Description = "what machines were given"
-	c := &Content{
+	return &Content{
 		keptStream: newKeptStream(opts, config, "the content of boots", "what machines are given"),
 		wake:       make(chan struct{}, 1), now: time.Now, stored: map[string]time.Time{},
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+		dropped: promauto.With(opts.Registerer).NewCounter(prometheus.CounterOpts{
 			Name: "glowplug_boot_content_dropped_total",
 			Help: "Configs and scripts that machines were given and that could not be kept.",
 		}),
 	}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(c.dropped)
-	}
-	return c
 }
 
 // Keep has content stored soon. It does not block. Nobody may change the content any more.
@@ -211,23 +208,23 @@ func (c *Content) messages(ctx context.Context, pieces []piece) (msgs []*nats.Ms
 // old returns what is stored of a name if that is old.
 func (c *Content) old(ctx context.Context, name string) []byte {
 	c.queueing.Lock()
-	isFresh := c.isFresh(c.stored[name])
+	at := c.stored[name]
 	c.queueing.Unlock()
-	if isFresh {
+	if c.isFresh(at) {
 		return nil
 	}
 	content, at, err := c.get(ctx, name)
 	if err != nil {
 		return nil
 	}
-	if isFresh = c.isFresh(at); !isFresh {
+	if c.isFresh(at) {
+		content = nil
+	} else {
 		at = c.now()
 	}
 	c.queueing.Lock()
 	defer c.queueing.Unlock()
-	if c.stored[name] = at; isFresh {
-		return nil
-	}
+	c.stored[name] = at
 	return content
 }
 

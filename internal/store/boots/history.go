@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"glowplug/internal/domain/kinds"
@@ -83,15 +84,12 @@ func NewHistory(opts HistoryOptions) *History {
 	}
 	h := &History{
 		kind: objects.Stored(kinds.Of(kinds.Boots)), known: map[string]position{}, Content: newContent(opts),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+		dropped: promauto.With(opts.Registerer).NewCounter(prometheus.CounterOpts{
 			Name: "glowplug_boot_history_dropped_total",
 			Help: "Boots that were superseded and could not be stored in the history.",
 		}),
 	}
 	h.keptStream = newKeptStream(opts, historyConfig(opts.Keep), "the history of boots", "boots that are superseded")
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(h.dropped)
-	}
 	return h
 }
 

@@ -3,6 +3,7 @@
 package bootstest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -97,20 +98,16 @@ func (b *Bucket) Log() (log []string) {
 
 // PutForeign stores a boot as another server does, whatever is there.
 func (b *Bucket) PutForeign(boot *v1.Boot) {
-	put := kvstore.Put{Key: boot.Namespace + "/" + boot.Host, Object: boot}
-	b.set(func() { put.Expect = b.items[put.Key].Revision })
-	if _, err := b.put([]kvstore.Put{put}); err != nil {
-		panic(err)
-	}
+	b.ChangeForeign(model.Ref{Namespace: boot.Namespace, Name: boot.Host}, func(stored *v1.Boot) { *stored = *boot })
 }
 
 // ChangeForeign changes the stored boot of a host as another server does.
 func (b *Bucket) ChangeForeign(host model.Ref, change func(*v1.Boot)) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	boot, put := b.Stored(host), kvstore.Put{Key: host.String()}
+	boot := cmp.Or(b.Stored(host), &v1.Boot{})
 	change(boot)
-	put.Object = boot
+	put := kvstore.Put{Key: host.String(), Object: boot}
 	b.set(func() { put.Expect = b.items[put.Key].Revision })
 	if _, err := b.putLocked([]kvstore.Put{put}); err != nil {
 		panic(err)
@@ -121,7 +118,11 @@ func (b *Bucket) ChangeForeign(host model.Ref, change func(*v1.Boot)) {
 func (b *Bucket) PutAll(_ context.Context, puts []kvstore.Put) (last uint64, err error) {
 	var f func(func() (uint64, error)) (uint64, error)
 	b.set(func() { f, b.next, err = b.next, nil, b.refused })
-	store := func() (uint64, error) { return b.put(puts) }
+	store := func() (uint64, error) {
+		b.writing.Lock()
+		defer b.writing.Unlock()
+		return b.putLocked(puts)
+	}
 	switch {
 	case err != nil:
 		return 0, err
@@ -129,12 +130,6 @@ func (b *Bucket) PutAll(_ context.Context, puts []kvstore.Put) (last uint64, err
 		return f(store)
 	}
 	return store()
-}
-
-func (b *Bucket) put(puts []kvstore.Put) (last uint64, err error) {
-	b.writing.Lock()
-	defer b.writing.Unlock()
-	return b.putLocked(puts)
 }
 
 func (b *Bucket) putLocked(puts []kvstore.Put) (last uint64, err error) {
