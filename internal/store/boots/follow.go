@@ -64,13 +64,13 @@ func (f follower) isOwn(key string) bool {
 	}
 	f.tracker.mu.Lock()
 	defer f.tracker.mu.Unlock()
-	m := f.tracker.machines[model.Stored{Key: key}.Ref()]
+	m := f.tracker.machines[refOf(key)]
 	return m != nil && m.inFlight
 }
 
 // Delete implements kvstore.Observer. A machine whose boot was removed begins with the status of its host.
 func (f follower) Delete(key string, revision uint64) {
-	ref := model.Stored{Key: key}.Ref()
+	ref := refOf(key)
 	f.tracker.mu.Lock()
 	defer f.tracker.mu.Unlock()
 	m := f.tracker.machines[ref]

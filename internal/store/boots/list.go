@@ -162,10 +162,8 @@ func (l *lister) add(ctx context.Context, boot *v1.Boot, size int) bool {
 		return false
 	}
 	l.items = append(l.items, *boot)
-	return !l.full()
+	return l.pred.Limit <= 0 || int64(len(l.items)) < l.pred.Limit
 }
-
-func (l *lister) full() bool { return l.pred.Limit > 0 && int64(len(l.items)) >= l.pred.Limit }
 
 // candidate is a boot in the bucket.
 type candidate struct {

@@ -1,7 +1,6 @@
 package boots
 
 import (
-	"strings"
 	"time"
 
 	v1 "glowplug/api/v1"
@@ -51,7 +50,4 @@ func (t *Tracker) Open(before time.Time) (open []Stuck) {
 }
 
 // refOf reads namespace/name.
-func refOf(name string) model.Ref {
-	namespace, name, _ := strings.Cut(name, "/")
-	return model.Ref{Namespace: namespace, Name: name}
-}
+func refOf(name string) model.Ref { return model.Stored{Key: name}.Ref() }
