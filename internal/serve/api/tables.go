@@ -29,7 +29,7 @@ type table[T runtime.Object] struct {
 
 // ConvertToTable makes a table of an object or a list.
 func (t *table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	out := &metav1.Table{}
+	out := &metav1.Table{Rows: []metav1.TableRow{}} // an empty list has no rows, and not null
 	now := time.Now()
 	add := func(item runtime.Object) error {
 		typed, ok := item.(T)
