@@ -218,17 +218,10 @@ func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Ob
 func writeProgress(s *v1.BareMetalHostStatus, m *boots.Machine) {
 	p := &m.Progress
 	s.State, s.Rearmed, s.BootCount, s.Provisioning = cmp.Or(p.State, s.State), p.Rearmed, p.Boots, p.Window.Status()
-	s.LastSeen, s.LastScript, s.LastBoot = timeOf(p.Seen), timeOf(p.Script), timeOf(p.Boot)
+	s.LastSeen, s.LastScript, s.LastBoot = model.StatusTime(p.Seen), model.StatusTime(p.Script), model.StatusTime(p.Boot)
 	if m.Config != (model.Ref{}) {
 		s.LastConfig, s.LastConfigHash = m.Config.String(), m.Hash
 	}
-}
-
-func timeOf(t time.Time) *metav1.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &metav1.Time{Time: t}
 }
 
 // isNotFound reports whether an object is gone, as the storage or the API says it.

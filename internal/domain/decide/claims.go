@@ -29,7 +29,7 @@ type claim struct {
 	host  func(view model.View, c *identity.Claims) *model.Host
 	holds func(h *model.Host, c *identity.Claims) bool
 	// rival returns the host of another island than a host's with the claimed value; nil: there is none.
-	rival func(view model.View, h *model.Host, c *identity.Claims) *model.Host
+	rival func(of model.Rivals, c *identity.Claims) *model.Host
 }
 
 // claims are the kinds in the order in which they are tried.
@@ -39,18 +39,14 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	text:    func(c *identity.Claims) string { return c.IP.String() },
 	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByIP(c.IP) },
 	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
-	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.Rivals(h).ByIP(c.IP)
-	},
+	rival:   func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByIP(c.IP) },
 }, {
 	kind:    byUUID,
 	present: func(c *identity.Claims) bool { return c.UUID != "" },
 	text:    func(c *identity.Claims) string { return c.UUID },
 	host:    hostByUUID,
 	holds:   func(h *model.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
-	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.Rivals(h).ByUUID(c.UUID)
-	},
+	rival:   func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByUUID(c.UUID) },
 }, {
 	kind:    byHostname,
 	present: func(c *identity.Claims) bool { return c.Hostname != "" },
@@ -59,9 +55,7 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	holds: func(h *model.Host, c *identity.Claims) bool {
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
 	},
-	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.Rivals(h).ByHostname(c.Hostname)
-	},
+	rival:   func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByHostname(c.Hostname) },
 }}
 
 var claimedMAC = &claim{
@@ -70,9 +64,7 @@ var claimedMAC = &claim{
 	text:    func(c *identity.Claims) string { return c.MAC.String() },
 	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByMAC(c.MAC) },
 	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
-	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.Rivals(h).ByMAC(c.MAC)
-	},
+	rival:   func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByMAC(c.MAC) },
 }
 
 // claimedOtherMAC is the claim of a hardware address that is none of Ethernet.
@@ -82,9 +74,7 @@ var claimedOtherMAC = &claim{
 	text:    func(c *identity.Claims) string { return c.OtherMAC },
 	host:    func(view model.View, c *identity.Claims) *model.Host { return view.HostByOtherMAC(c.OtherMAC) },
 	holds:   func(h *model.Host, c *identity.Claims) bool { return slices.Contains(h.OtherMACs(), c.OtherMAC) },
-	rival: func(view model.View, h *model.Host, c *identity.Claims) *model.Host {
-		return view.Rivals(h).ByOtherMAC(c.OtherMAC)
-	},
+	rival:   func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByOtherMAC(c.OtherMAC) },
 }
 
 // ClaimedHost returns the host that claims name; nil: they name none.

@@ -211,8 +211,8 @@ func (q *question) verifyClaim(claim *claim, own *model.Host, ownBy string) (ign
 	case dec.Host != nil:
 		return false, q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
 			", which this client is; leave the parameter out or correct the host")
-	case !q.mayBe(h, ownBy) && claim.rival(q.view, h, c) != nil:
-		return false, q.shared(h, claim.rival(q.view, h, c), claim.named(c))
+	case !q.mayBe(h, ownBy) && claim.rival(q.view.Rivals(h), c) != nil:
+		return false, q.shared(h, claim.rival(q.view.Rivals(h), c), claim.named(c))
 	case !q.mayBe(h, ownBy):
 		return false, q.refuse(h, kind, "the claimed "+kind+" is "+q.whyNot(kind, h, own, ownBy))
 	}

@@ -51,7 +51,7 @@ func (q *question) rivalHere(h *model.Host) *model.Host {
 		if claim.kind != q.dec.FoundBy || !claim.isMade(q.view, &q.req.Claims) {
 			continue
 		}
-		if other := claim.rival(q.view, h, &q.req.Claims); other != nil && len(other.IPs) == 0 && q.mayBe(other, "") {
+		if other := claim.rival(q.view.Rivals(h), &q.req.Claims); other != nil && len(other.IPs) == 0 && q.mayBe(other, "") {
 			return other
 		}
 	}
@@ -76,7 +76,7 @@ func (q *question) admitShared(h *model.Host) *fault.Error {
 		if claim.kind != q.dec.FoundBy || q.neighbor != zeroMAC && slices.Contains(h.MACs, q.neighbor) {
 			continue
 		}
-		if other := claim.rival(q.view, h, &q.req.Claims); other != nil {
+		if other := claim.rival(q.view.Rivals(h), &q.req.Claims); other != nil {
 			return q.shared(h, other, claim.named(&q.req.Claims))
 		}
 	}

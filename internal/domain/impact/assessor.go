@@ -106,7 +106,9 @@ const checkEvery = 256
 // nor its namespace changes, and the same holds for all hosts with which it shares an address,
 // directly or through others: then its answer is the same.
 func (a *assessor) candidates(ctx context.Context, pause func()) (found []candidate, total int, err error) {
-	c := candidates{assessor: a, seen: map[model.Ref]bool{}}
+	c := candidates{
+		assessor: a, seen: map[model.Ref]bool{}, visited: [2]model.Addresses{{}, {}},
+	}
 	total = a.before.view.HostCount()
 	for ref := range a.changes.Hosts {
 		if a.before.view.Host(ref) == nil && a.after.view.Host(ref) != nil {
@@ -172,7 +174,7 @@ func (c *candidates) add(ref model.Ref) {
 		c.found = append(c.found, one)
 		for i, s := range [...]*side{&c.before, &c.after} {
 			for _, h := range [...]*model.Host{one.before, one.after} {
-				for _, other := range s.view.Sharers(h, &c.visited[i]) {
+				for _, other := range s.view.Sharers(h, c.visited[i]) {
 					next = append(next, other.Ref)
 				}
 			}

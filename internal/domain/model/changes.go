@@ -1,13 +1,9 @@
 package model
 
 import (
-	"net/netip"
-	"slices"
-
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/shardmap"
 )
 
@@ -71,32 +67,11 @@ func (s *state) putAccess(edit *shardmap.Edit, c *Changes) {
 
 // DeletionOf returns the changes that delete all objects of a namespace, but not the Namespace itself.
 func (v View) DeletionOf(name string) *Changes {
-	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{},
-		Roles: map[Ref]*Role{}, Bindings: map[Ref]*Binding{}}
-	for h := range v.state.hosts.byRef.all() {
-		if h.Namespace == name {
-			c.Hosts[h.Ref] = nil
-		}
+	s := v.state
+	return &Changes{
+		Hosts: s.hosts.byRef.deletion(name), Configs: s.configs.byRef.deletion(name), Images: s.images.byRef.deletion(name),
+		Roles: s.grants.roles.deletion(name), Bindings: s.grants.bindings.byRef.deletion(name),
 	}
-	for config := range v.state.configs.byRef.all() {
-		if config.Namespace == name {
-			c.Configs[config.Ref] = nil
-		}
-	}
-	for i := range v.state.images.byRef.all() {
-		if i.Namespace == name {
-			c.Images[i.Ref] = nil
-		}
-	}
-	for r := range v.state.grants.roles.all() {
-		if r.Namespace == name {
-			c.Roles[r.Ref] = nil
-		}
-	}
-	for _, b := range v.state.grants.bindings.byNamespace.Get(name) {
-		c.Bindings[b.Ref] = nil
-	}
-	return c
 }
 
 // NamespaceFrom is HostFrom for a namespace.
@@ -184,45 +159,28 @@ func (v View) Shares(h *Host) bool {
 	if h == nil {
 		return false
 	}
-	return slices.ContainsFunc(h.MACs, func(m netaddr.MAC) bool { return len(v.state.hosts.byMAC.Get(m)) > 1 }) ||
-		slices.ContainsFunc(h.OtherMACs(), func(m string) bool { return len(v.state.hosts.byOtherMAC.Get(m)) > 1 }) ||
-		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.state.hosts.byIP.Get(a)) > 1 })
+	for _, hosts := range v.state.hosts.addressSharers(h) {
+		if len(hosts) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // Addresses are hardware and IP addresses.
-type Addresses struct {
-	macs      map[netaddr.MAC]bool
-	otherMACs map[string]bool
-	ips       map[netip.Addr]bool
-}
+type Addresses map[Conflict]bool
 
 // Sharers returns the hosts that have an address of a host, which may be one of them. It looks only at
 // addresses that are not in visited, and adds them: a search through hosts that all have one address
 // lists them once.
-func (v View) Sharers(h *Host, visited *Addresses) (hosts []*Host) {
+func (v View) Sharers(h *Host, visited Addresses) (hosts []*Host) {
 	if h == nil {
 		return nil
 	}
-	if visited.macs == nil {
-		visited.macs, visited.ips = map[netaddr.MAC]bool{}, map[netip.Addr]bool{}
-		visited.otherMACs = map[string]bool{}
-	}
-	for _, m := range h.MACs {
-		if !visited.macs[m] {
-			visited.macs[m] = true
-			hosts = append(hosts, v.state.hosts.byMAC.Get(m)...)
-		}
-	}
-	for _, m := range h.OtherMACs() {
-		if !visited.otherMACs[m] {
-			visited.otherMACs[m] = true
-			hosts = append(hosts, v.state.hosts.byOtherMAC.Get(m)...)
-		}
-	}
-	for _, a := range h.IPs {
-		if !visited.ips[a] {
-			visited.ips[a] = true
-			hosts = append(hosts, v.state.hosts.byIP.Get(a)...)
+	for address, sharers := range v.state.hosts.addressSharers(h) {
+		if !visited[address] {
+			visited[address] = true
+			hosts = append(hosts, sharers...)
 		}
 	}
 	return hosts

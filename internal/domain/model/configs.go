@@ -34,17 +34,6 @@ func (x *configIndex) put(edit *shardmap.Edit, ref Ref, c *Config, isApart bool)
 	}
 }
 
-// filter returns the configs for which ok is true, in no order.
-func (x *configIndex) filter(ok func(*Config) bool) []*Config {
-	var all []*Config
-	for c := range x.byRef.all() {
-		if ok(c) {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
 // layers returns the names of the layers of a config, which may be nil, each once.
 func (c *Config) layers() []Ref {
 	if c == nil || c.Stack == nil {
@@ -74,7 +63,7 @@ func (v View) IsLayer(ref Ref) bool { return v.state.configs.above.Has(ref) }
 // UnsureConfigs returns the configs that may have to be compiled or merged again, in no order: those that have
 // layers, and those that are foreign.
 func (v View) UnsureConfigs() []*Config {
-	return v.state.configs.filter(func(c *Config) bool { return c.Stack != nil || c.Foreign })
+	return v.state.configs.byRef.filter(func(c *Config) bool { return c.Stack != nil || c.Foreign })
 }
 
 // Layers returns, for compile.Stack, the configs of a namespace as layers.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 
 	"glowplug/internal/domain/netaddr"
@@ -44,31 +45,55 @@ func (c Conflict) String() string {
 // conflicts returns the conflicts of a host, which need not be in the index.
 func (x *hostIndex) conflicts(h *Host) []Conflict {
 	var all []Conflict
-	add := func(sharers []*Host, c Conflict) {
+	for shared, sharers := range x.sharers(h) {
 		most := len(all) + maxOthers
 		for _, other := range sharers {
 			if len(all) == most {
-				return
+				break
 			}
 			if other.Ref != h.Ref {
-				c.With = other.Ref
-				all = append(all, c)
+				shared.With = other.Ref
+				all = append(all, shared)
 			}
 		}
 	}
-	for _, m := range h.MACs {
-		add(x.byMAC.Get(m), Conflict{MAC: m})
-	}
-	for _, m := range h.OtherMACs() {
-		add(x.byOtherMAC.Get(m), Conflict{OtherMAC: m})
-	}
-	for _, a := range h.IPs {
-		add(x.byIP.Get(a), Conflict{IP: a})
-	}
-	if h.UUID != "" {
-		add(x.byUUID.Get(netaddr.KeyOfUUID(h.UUID)), Conflict{UUID: h.UUID})
-	}
 	return all
+}
+
+// sharers returns what a host, which need not be in the index, can share with others, its addresses and then its UUID,
+// each as a conflict with nobody and with the hosts that have it.
+func (x *hostIndex) sharers(h *Host) iter.Seq2[Conflict, []*Host] {
+	return func(yield func(Conflict, []*Host) bool) {
+		for shared, sharers := range x.addressSharers(h) {
+			if !yield(shared, sharers) {
+				return
+			}
+		}
+		if h.UUID != "" {
+			yield(Conflict{UUID: h.UUID}, x.byUUID.Get(netaddr.KeyOfUUID(h.UUID)))
+		}
+	}
+}
+
+// addressSharers is sharers for the addresses alone.
+func (x *hostIndex) addressSharers(h *Host) iter.Seq2[Conflict, []*Host] {
+	return func(yield func(Conflict, []*Host) bool) {
+		for _, m := range h.MACs {
+			if !yield(Conflict{MAC: m}, x.byMAC.Get(m)) {
+				return
+			}
+		}
+		for _, m := range h.OtherMACs() {
+			if !yield(Conflict{OtherMAC: m}, x.byOtherMAC.Get(m)) {
+				return
+			}
+		}
+		for _, a := range h.IPs {
+			if !yield(Conflict{IP: a}, x.byIP.Get(a)) {
+				return
+			}
+		}
+	}
 }
 
 func addShared[K comparable](refs map[Ref]bool, hosts *shardmap.Map[K, []*Host]) {

@@ -12,6 +12,7 @@ import (
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/domain/template"
 )
 
@@ -194,7 +195,7 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 		Confidential: spec.Confidential, confidentialSource: spec.Confidential,
 	}
 	if c.Type != v1.TypeIgnition && c.Type != v1.TypeKickstart {
-		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", clip(c.Type), v1.TypeIgnition, v1.TypeKickstart)
+		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", report.Clip(c.Type, 64), v1.TypeIgnition, v1.TypeKickstart)
 	}
 	sel := &spec.Selector
 	parsed, err := match.ParseSelector(sel.MatchLabels, sel.MatchExpressions, sel.MatchHostnames, sel.MatchIPs,
@@ -288,13 +289,6 @@ func otherMACs(nics []v1.NIC) []string {
 		}
 	}
 	return match.Unique(macs)
-}
-
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
-	}
-	return s
 }
 
 // roleRootfs is the role of a root file system among an image's files.

@@ -20,9 +20,8 @@ func InstallDevice(v View, h *Host, image *Image) string {
 		return ""
 	}
 	ofNamespace := ""
-	n := v.state.namespaces.get(Ref{Namespace: h.Namespace})
-	if n != nil && !v1.HasKernelArg(image.KernelArgs, "coreos.inst.install_dev") {
-		ofNamespace = n.InstallDevice
+	if !v1.HasKernelArg(image.KernelArgs, "coreos.inst.install_dev") {
+		ofNamespace = v.namespace(h.Namespace).InstallDevice
 	}
 	return cmp.Or(h.Booting().InstallDevice, image.InstallDevice, ofNamespace)
 }

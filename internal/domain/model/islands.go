@@ -1,6 +1,10 @@
 package model
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/domain/shardmap"
@@ -177,11 +181,7 @@ func (s *state) deriveAllIslands(edit *shardmap.Edit) {
 	for name := range s.islands.open.All() {
 		names[name] = true
 	}
-	all := make([]string, 0, len(names))
-	for name := range names {
-		all = append(all, name)
-	}
-	s.deriveIslands(edit, all...)
+	s.deriveIslands(edit, slices.Collect(maps.Keys(names))...)
 }
 
 // isIsland reports whether a namespace is an island.
@@ -213,11 +213,8 @@ func (x Islands) Why(namespace string) (why Island, ok bool) {
 
 // Marked returns a namespace, which need not be stored, with the mark of an island.
 func (x Islands) Marked(name string) *Namespace {
-	marked := Namespace{Name: name}
-	if n := x.state.namespaces.get(nameOnly(name)); n != nil {
-		marked = *n
-	}
-	marked.Island = islandMark
+	marked := *View(x).namespace(name)
+	marked.Name, marked.Island = name, islandMark
 	return &marked
 }
 
@@ -272,6 +269,13 @@ func (x Islands) Same(o Islands) bool {
 	names, others := x.Changed(o)
 	return len(names) == 0 && !others
 }
+
+// namespace returns a Namespace, which must not be changed; an empty one: there is none of that name.
+func (v View) namespace(name string) *Namespace {
+	return cmp.Or(v.state.namespaces.get(nameOnly(name)), &noNamespace)
+}
+
+var noNamespace Namespace
 
 // HasNamespace reports whether there is a Namespace of that name.
 func (v View) HasNamespace(name string) bool { return v.state.namespaces.get(nameOnly(name)) != nil }

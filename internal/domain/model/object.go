@@ -25,10 +25,7 @@ func HostFrom(host *v1.BareMetalHost) *Host {
 	for _, c := range status.Conditions {
 		stored.Status.Conditions = append(stored.Status.Conditions, condition{Type: c.Type, Status: string(c.Status)})
 	}
-	h, err := newHost(Ref{Namespace: host.Namespace, Name: host.Name}, 0, &stored, nil)
-	if err != nil {
-		return nil
-	}
+	h, _ := newHost(Ref{Namespace: host.Namespace, Name: host.Name}, 0, &stored, nil) // nil beside an error
 	return h
 }
 
@@ -57,10 +54,7 @@ func ConfigFrom(config *v1.IgnitionConfig) *Config {
 			Phase: status.Phase, ErrorMessage: status.ErrorMessage, Servable: status.Servable, Layers: status.Layers,
 		},
 	}
-	c, err := newConfig(Ref{Namespace: config.Namespace, Name: config.Name}, 0, &stored)
-	if err != nil {
-		return nil
-	}
+	c, _ := newConfig(Ref{Namespace: config.Namespace, Name: config.Name}, 0, &stored) // nil beside an error
 	return c
 }
 

@@ -19,19 +19,10 @@ func (v View) Rivals(h *Host) Rivals { return Rivals{v.state, h} }
 
 // First returns a conflict of the host with a rival that has one of its addresses.
 func (r Rivals) First() (Conflict, bool) {
-	for _, m := range r.host.MACs {
-		if other := r.ByMAC(m); other != nil {
-			return Conflict{With: other.Ref, MAC: m}, true
-		}
-	}
-	for _, m := range r.host.OtherMACs() {
-		if other := r.ByOtherMAC(m); other != nil {
-			return Conflict{With: other.Ref, OtherMAC: m}, true
-		}
-	}
-	for _, a := range r.host.IPs {
-		if other := r.ByIP(a); other != nil {
-			return Conflict{With: other.Ref, IP: a}, true
+	for shared, hosts := range r.state.hosts.addressSharers(r.host) {
+		if other := r.first(hosts); other != nil {
+			shared.With = other.Ref
+			return shared, true
 		}
 	}
 	return Conflict{}, false

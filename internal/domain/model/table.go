@@ -62,6 +62,27 @@ func (t *table[T]) all() iter.Seq[*T] {
 	}
 }
 
+// filter returns the objects for which ok is true, in the order of all.
+func (t *table[T]) filter(ok func(*T) bool) (some []*T) {
+	for object := range t.all() {
+		if ok(object) {
+			some = append(some, object)
+		}
+	}
+	return some
+}
+
+// deletion returns the change that deletes the objects of a namespace.
+func (t *table[T]) deletion(namespace string) map[Ref]*T {
+	deleted := map[Ref]*T{}
+	for ref := range t.places.All() {
+		if ref.Namespace == namespace {
+			deleted[ref] = nil
+		}
+	}
+	return deleted
+}
+
 // put puts an object, which may be nil, in place of the one with that name.
 func (t *table[T]) put(edit *shardmap.Edit, ref Ref, object *T) {
 	place := t.places.Get(ref)

@@ -52,18 +52,13 @@ func ConfigsByPhase(v View) map[string]int {
 }
 
 // HostsNamed returns the hosts with a name, of all namespaces, in no order.
-func (v View) HostsNamed(name string) (hosts []*Host) {
-	for h := range v.state.hosts.byRef.all() {
-		if h.Name == name {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
+func (v View) HostsNamed(name string) []*Host {
+	return v.state.hosts.byRef.filter(func(h *Host) bool { return h.Name == name })
 }
 
 // Templates returns all configs that are rendered for each machine, in no order.
 func (v View) Templates() []*Config {
-	return v.state.configs.filter(func(c *Config) bool { return c.Template })
+	return v.state.configs.byRef.filter(func(c *Config) bool { return c.Template })
 }
 
 // HostByMAC returns the host with a network card's address; nil: none. Where
@@ -111,17 +106,8 @@ func (v View) Sharing(h *Host) map[Ref]bool {
 	if h == nil {
 		return sharers
 	}
-	for _, m := range h.MACs {
-		addRefs(sharers, v.state.hosts.byMAC.Get(m))
-	}
-	for _, m := range h.OtherMACs() {
-		addRefs(sharers, v.state.hosts.byOtherMAC.Get(m))
-	}
-	for _, a := range h.IPs {
-		addRefs(sharers, v.state.hosts.byIP.Get(a))
-	}
-	if h.UUID != "" {
-		addRefs(sharers, v.state.hosts.byUUID.Get(netaddr.KeyOfUUID(h.UUID)))
+	for _, hosts := range v.state.hosts.sharers(h) {
+		addRefs(sharers, hosts)
 	}
 	return sharers
 }
@@ -138,13 +124,7 @@ func Conflicting(v View) map[Ref]bool {
 
 // HostsOf returns the hosts that boot an image for which ok is true, in no order.
 func (v View) HostsOf(ok func(image Ref) bool) []*Host {
-	var hosts []*Host
-	for h := range v.state.hosts.byRef.all() {
-		if h.Image != (Ref{}) && ok(h.Image) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
+	return v.state.hosts.byRef.filter(func(h *Host) bool { return h.Image != (Ref{}) && ok(h.Image) })
 }
 
 // Image returns an image; nil: none.
@@ -153,12 +133,7 @@ func (v View) Image(ref Ref) *Image { return v.state.images.byRef.get(ref) }
 // Images returns all images of a namespace, or of all where it is "", the oldest
 // first.
 func (v View) Images(namespace string) []*Image {
-	images := make([]*Image, 0, v.state.images.byRef.len())
-	for i := range v.state.images.byRef.all() {
-		if namespace == "" || namespace == i.Namespace {
-			images = append(images, i)
-		}
-	}
+	images := v.state.images.byRef.filter(func(i *Image) bool { return namespace == "" || namespace == i.Namespace })
 	slices.SortFunc(images, (*Image).compare)
 	return images
 }
@@ -172,20 +147,11 @@ func (v View) ImageByIQN(iqn string) *Image {
 // Script returns the script that replaces the usual one of a host, its own or that of its namespace, a template; "":
 // none.
 func (v View) Script(h *Host) string {
-	if own := h.Booting().IPXE; own != "" {
-		return own
-	}
-	if n := v.state.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
-		return n.IPXE
-	}
-	return ""
+	return cmp.Or(h.Booting().IPXE, v.namespace(h.Namespace).IPXE)
 }
 
 // RejectsBroken reports whether a namespace refuses configs whose source does not compile.
-func (v View) RejectsBroken(namespace string) bool {
-	n := v.state.namespaces.get(Ref{Namespace: namespace})
-	return n != nil && n.RejectsBroken
-}
+func (v View) RejectsBroken(namespace string) bool { return v.namespace(namespace).RejectsBroken }
 
 // Config returns a config; nil: none.
 func (v View) Config(ref Ref) *Config { return v.state.configs.byRef.get(ref) }

@@ -24,10 +24,7 @@ type Limits struct {
 // namespace. For a machine that boots its image forever neither time nor number is limited, since each
 // boot needs the config.
 func (v View) Limits(h *Host) (l Limits) {
-	own, defaults := &h.Booting().Provisioning, &noProvisioning
-	if n := v.state.namespaces.get(Ref{Namespace: h.Namespace}); n != nil {
-		defaults = &n.Provisioning
-	}
+	own, defaults := &h.Booting().Provisioning, &v.namespace(h.Namespace).Provisioning
 	if token := cmp.Or(own.Token, defaults.Token); token != nil {
 		l.Token = *token
 	}
@@ -42,8 +39,6 @@ func (v View) Limits(h *Host) (l Limits) {
 	}
 	return l
 }
-
-var noProvisioning v1.Provisioning
 
 // HasScript reports whether there is something that the script of a host boots, other than its disk: an image, or
 // what a script of its own or of its namespace names.
@@ -97,12 +92,9 @@ func (w *Window) Status() *v1.ProvisioningStatus {
 	if w == nil {
 		return nil
 	}
-	p := &v1.ProvisioningStatus{Opened: metav1.Time{Time: w.Opened}, Fetches: w.Fetches, Boot: w.Boot}
-	if !w.Closed.IsZero() {
-		p.Closed = &metav1.Time{Time: w.Closed}
-	}
-	if !w.Token.IsZero() {
-		p.TokenIssued = &metav1.Time{Time: w.Token}
+	p := &v1.ProvisioningStatus{
+		Opened: metav1.Time{Time: w.Opened}, Closed: StatusTime(w.Closed), TokenIssued: StatusTime(w.Token),
+		Fetches: w.Fetches, Boot: w.Boot,
 	}
 	if w.First.IsValid() {
 		p.FirstClient = w.First.String()
@@ -111,4 +103,12 @@ func (w *Window) Status() *v1.ProvisioningStatus {
 		p.Clients = append(p.Clients, client.String())
 	}
 	return p
+}
+
+// StatusTime returns a time for a status; nil: it is zero.
+func StatusTime(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t}
 }

@@ -52,7 +52,7 @@ func TestOtherMACsAreIndexed(t *testing.T) {
 	if got := fmt.Sprint(v.ConflictsOf(young)); got != conflict || inv.Stats().Conflicting != 2 {
 		t.Errorf("conflicts %s, %d hosts", got, inv.Stats().Conflicting)
 	}
-	if !v.Shares(old) || len(v.Sharers(old, &model.Addresses{})) != 2 {
+	if !v.Shares(old) || len(v.Sharers(old, model.Addresses{})) != 2 {
 		t.Error("the two hosts do not share an address")
 	}
 	for _, namespace := range []string{"a", "b"} {
