@@ -35,9 +35,9 @@ type Options[K comparable] struct {
 	// Reconcile brings the object of a key up to date. It is called again after
 	// requeueAfter where that is positive, and after a pause where err is not nil.
 	Reconcile func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
-	// List queues every key that there is, by calling enqueue; nil: there is none at a
-	// start. It is called at each start of Run, and again after a pause where it fails.
-	List func(ctx context.Context, enqueue func(K)) error
+	// List returns every key that there is, to be queued; nil: there is none at a start. It is called at each start
+	// of Run, and again after a pause where it fails.
+	List func(ctx context.Context) ([]K, error)
 	// LowPriority reports whether a key always waits until no other key of its group is queued; nil: no
 	// key does. EnqueueLow queues any key like that.
 	LowPriority func(K) bool
@@ -176,15 +176,19 @@ func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 // list queues all keys, and tries again until it succeeds.
 func (c *Controller[K]) list(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K]) {
 	for pause := c.opts.RetryMin; ; pause = min(2*pause, c.opts.RetryMax) {
-		err := guard(func() error { return c.opts.List(ctx, queue.Add) })
+		err := guard(func() error {
+			keys, err := c.opts.List(ctx)
+			for _, key := range keys {
+				queue.Add(key)
+			}
+			return err
+		})
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		c.opts.Logger.Warn("listing failed and is tried again", "controller", c.opts.Name, "error", err, "pause", pause)
-		select {
-		case <-ctx.Done():
+		if !Sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

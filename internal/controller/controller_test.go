@@ -193,16 +193,14 @@ func TestRunAgainListsAgain(t *testing.T) {
 				seen = append(seen, key)
 				return 0, nil
 			},
-			List: func(_ context.Context, enqueue func(string)) error {
+			List: func(context.Context) ([]string, error) {
 				switch lists++; lists {
 				case 1:
-					return errors.New("the store is away")
+					return nil, errors.New("the store is away")
 				case 2:
 					panic("a fault of ours")
 				}
-				enqueue("a")
-				enqueue("b")
-				return nil
+				return []string{"a", "b"}, nil
 			},
 		})
 		for range 2 {

@@ -37,31 +37,59 @@ type Store interface {
 		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
 }
 
+// ErrUnchanged ends an Update that has nothing to write.
+var ErrUnchanged = errors.New("there is nothing to write")
+
+// Update changes an object of a store, and returns it as it is stored then; nil where there is none, or change
+// returns ErrUnchanged.
+func Update[T any, P interface {
+	*T
+	runtime.Object
+}](ctx context.Context, store Store, key string, change func(P) error) (P, error) {
+	out := P(new(T))
+	update := func(stored runtime.Object) (runtime.Object, error) { return stored, change(stored.(P)) }
+	err := store.GuaranteedUpdate(ctx, key, out, false, nil, storage.SimpleUpdate(update), nil)
+	switch {
+	case errors.Is(err, ErrUnchanged) || storage.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return out, nil
+}
+
 // Recorder records Events.
 type Recorder interface {
 	Record(object v1.ObjectReference, eventType, reason, message string)
 }
 
-// HostReference returns the reference of an Event to a host.
+// NoRecorder records nothing.
+var NoRecorder Recorder = noRecorder{}
+
+type noRecorder struct{}
+
+func (noRecorder) Record(v1.ObjectReference, string, string, string) {}
+
+// Reference returns the reference of an Event to an object of a kind.
+func Reference(kind string, ref match.Ref, uid types.UID) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: kind, APIVersion: v1.SchemeGroupVersion.String(), Namespace: ref.Namespace, Name: ref.Name, UID: string(uid),
+	}
+}
+
+// HostReference is Reference for a host.
 func HostReference(ref match.Ref, uid string) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: ref.Namespace, Name: ref.Name, UID: uid,
-	}
+	return Reference("BareMetalHost", ref, types.UID(uid))
 }
 
-// ConfigReference returns the reference of an Event to a config.
+// ConfigReference is Reference for a config.
 func ConfigReference(config *v1.IgnitionConfig) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
-	}
+	return Reference("IgnitionConfig", match.Ref{Namespace: config.Namespace, Name: config.Name}, config.UID)
 }
 
-// MachineReference returns the reference of an Event to an UnknownMachine.
+// MachineReference is Reference for an UnknownMachine.
 func MachineReference(name string) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "UnknownMachine", APIVersion: v1.SchemeGroupVersion.String(), Name: name, UID: string(MachineUID(name)),
-	}
+	return Reference("UnknownMachine", match.Ref{Name: name}, MachineUID(name))
 }
 
 // MachineUID returns the UID of the UnknownMachine with a name. It is always the same one:
@@ -120,7 +148,7 @@ func (w *Writer) Write(ctx context.Context, write func(context.Context) error) e
 		return err
 	}
 	for pause := AwayMin; ; pause = min(2*pause, AwayMax) {
-		err := WriteNow(ctx, write)
+		err := writeNow(ctx, write)
 		if ctx.Err() != nil || !IsAway(err) {
 			if pause > AwayMin {
 				w.opts.Logger.Info("the store takes " + w.opts.Name + " again")
@@ -130,16 +158,28 @@ func (w *Writer) Write(ctx context.Context, write func(context.Context) error) e
 		if pause == AwayMin {
 			w.opts.Logger.Warn("the store takes no "+w.opts.Name+"; they are kept and written later", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !Sleep(ctx, pause) {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }
 
-// WriteNow calls write once, with a time limit.
-func WriteNow(ctx context.Context, write func(context.Context) error) error {
+// WriteRest calls write once for each key, until ctx ends or the store is away. It returns the number of keys that
+// are left then, and the reason.
+func WriteRest[K any](ctx context.Context, keys []K, write func(context.Context, K) error) (left int, err error) {
+	for i, key := range keys {
+		if err = ctx.Err(); err == nil {
+			err = writeNow(ctx, func(ctx context.Context) error { return write(ctx, key) })
+		}
+		if IsAway(err) {
+			return len(keys) - i, err
+		}
+	}
+	return 0, nil
+}
+
+// writeNow calls write once, with a time limit.
+func writeNow(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return write(ctx)
@@ -153,4 +193,14 @@ func IsAway(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || storage.IsUnreachable(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || isFull
+}
+
+// Sleep waits, and reports whether ctx goes on.
+func Sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
 }

@@ -17,7 +17,9 @@ import (
 
 	"filippo.io/age"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"glowplug/internal/controller"
 	"glowplug/internal/store/backup"
 )
 
@@ -52,23 +54,20 @@ type Backups struct {
 // New returns Backups that know what the folder has.
 func New(opts Options) *Backups {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	b := &Backups{opts: opts, failed: prometheus.NewCounter(prometheus.CounterOpts{
+	metrics := promauto.With(opts.Registerer)
+	b := &Backups{opts: opts, failed: metrics.NewCounter(prometheus.CounterOpts{
 		Name: "glowplug_backup_failures_total", Help: "Backups into --backup-dir that failed.",
 	})}
 	if names, err := b.names(time.Now()); err == nil && len(names) > 0 {
 		b.note(timeOf(names[len(names)-1]))
 	}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(b.failed,
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "glowplug_backup_last_success_timestamp_seconds",
-				Help: "Time of the newest good backup in --backup-dir; 0: there is none.",
-			}, func() float64 { return float64(b.newest.Load()) }),
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "glowplug_backup_interval_seconds", Help: "Time between two backups (--backup-every).",
-			}, opts.Every.Seconds),
-		)
-	}
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "glowplug_backup_last_success_timestamp_seconds",
+		Help: "Time of the newest good backup in --backup-dir; 0: there is none.",
+	}, func() float64 { return float64(b.newest.Load()) })
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "glowplug_backup_interval_seconds", Help: "Time between two backups (--backup-every).",
+	}, opts.Every.Seconds)
 	return b
 }
 
@@ -82,15 +81,8 @@ func (b *Backups) note(at time.Time) {
 
 // Run writes a backup whenever the newest one is old enough, until ctx ends.
 func (b *Backups) Run(ctx context.Context) {
-	timer := time.NewTimer(firstDelay)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		timer.Reset(b.step(ctx, time.Now()))
+	for pause := firstDelay; controller.Sleep(ctx, pause); {
+		pause = b.step(ctx, time.Now())
 	}
 }
 
@@ -131,14 +123,7 @@ func (b *Backups) save(ctx context.Context, now time.Time) error {
 	b.note(m.Created)
 	b.opts.Logger.Info("the store is saved", "file", filepath.Join(b.opts.Dir, name(m)), "objects", m.Objects(),
 		"atOneMoment", m.Settled)
-	return b.prune(later(m.Created, now))
-}
-
-func later(x, y time.Time) time.Time {
-	if x.After(y) {
-		return x
-	}
-	return y
+	return b.prune(slices.MaxFunc([]time.Time{m.Created, now}, time.Time.Compare))
 }
 
 // prune removes the oldest backups.

@@ -134,10 +134,6 @@ func (c *Controller) record(config *v1.IgnitionConfig) {
 		"compiled to "+report.Size(config.Status.CompiledSize)+", "+compile.ShortHash(config.Status.ConfigHash))
 }
 
-type noRecorder struct{}
-
-func (noRecorder) Record(v1.ObjectReference, string, string, string) {}
-
 // adopt treats a config that another program has put into the bucket as if it had been
 // applied: it is validated and compiled, and its whole status is set. An event reports it.
 func (c *Controller) adopt(ctx context.Context, ref model.Ref) error {
@@ -160,7 +156,7 @@ func (c *Controller) adopt(ctx context.Context, ref model.Ref) error {
 	}
 	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
 		if current.ResourceVersion != config.ResourceVersion {
-			return errUnchanged // the newer one has been queued as well
+			return controller.ErrUnchanged // the newer one has been queued as well
 		}
 		current.Namespace, current.Name = ref.Namespace, ref.Name
 		current.Generation++

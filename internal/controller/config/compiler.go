@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
@@ -37,7 +38,7 @@ func newCompiler(translate func(compile.Source) (*compile.Artifact, report.Repor
 	most := int64(max(2, runtime.GOMAXPROCS(0)))
 	c := &compiler{
 		translate: translate, slots: semaphore.NewWeighted(most), most: most,
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: promauto.With(registerer).NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glowplug_compile_duration_seconds",
 			Help:    "Time that compiling a source took, by its format and its result (ready or error).",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
@@ -46,9 +47,6 @@ func newCompiler(translate func(compile.Source) (*compile.Artifact, report.Repor
 	for _, format := range []string{compile.FormatButane, compile.FormatIgnition, compile.FormatKickstart} {
 		c.seconds.WithLabelValues(format, "ready")
 		c.seconds.WithLabelValues(format, "error")
-	}
-	if registerer != nil {
-		registerer.MustRegister(c.seconds)
 	}
 	return c
 }

@@ -99,9 +99,7 @@ func New(opts Options) *Controller {
 	if opts.Misread == nil {
 		opts.Misread = func(string) bool { return false }
 	}
-	if opts.Recorder == nil {
-		opts.Recorder = noRecorder{}
-	}
+	opts.Recorder = cmp.Or(opts.Recorder, controller.NoRecorder)
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller{opts: opts, compiler: newCompiler(opts.Compile, opts.Registerer)}
 	c.queue = controller.New(controller.Options[Key]{
@@ -136,41 +134,36 @@ func (c *Controller) Reconcile(ctx context.Context, key Key) (requeueAfter time.
 	}
 	view := c.opts.Snapshot.View()
 	config := view.Config(key.Ref)
-	phase := phaseOf(view, config)
-	foreign := config != nil && config.Foreign
-	switch {
-	case foreign:
+	if config != nil && config.Foreign {
 		return 0, c.adopt(ctx, key.Ref)
-	case phase == Pending:
+	}
+	switch phaseOf(view, config) {
+	case Pending:
 		return c.compile(ctx, key.Ref)
-	case phase == Compiled:
+	case Compiled:
 		return c.merge(ctx, key.Ref)
-	case phase == Merged:
+	case Merged:
 		c.queue.Enqueue(Key{key.Ref, Convert})
 	}
 	return 0, nil
 }
 
 // list queues the configs that have not passed through all phases, once they are known.
-func (c *Controller) list(ctx context.Context, enqueue func(Key)) error {
+func (c *Controller) list(ctx context.Context) (keys []Key, err error) {
 	for !c.opts.Snapshot.Stats().Configs.Loaded {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(loadPoll):
+		if !controller.Sleep(ctx, loadPoll) {
+			return nil, ctx.Err()
 		}
 	}
-	view := c.opts.Snapshot.View()
-	rules := view.Rules()
-	for _, rule := range rules {
+	for _, rule := range c.opts.Snapshot.View().Rules() {
 		switch config := rule.Config.(*model.Config); {
 		case config.Foreign || config.Stack != nil || isUnfinished(config):
-			enqueue(Key{config.Ref, Advance})
+			keys = append(keys, Key{config.Ref, Advance})
 		case config.Unjudged:
-			enqueue(Key{config.Ref, Convert})
+			keys = append(keys, Key{config.Ref, Convert})
 		}
 	}
-	return nil
+	return keys, nil
 }
 
 // changed takes a change of the inventory. The configs that clients write are queued by Admitted.

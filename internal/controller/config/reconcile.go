@@ -3,17 +3,16 @@ package config
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/natsd"
@@ -23,39 +22,28 @@ import (
 // the limits of the NATS server.
 const refusedRetry = time.Minute
 
-// errUnchanged ends an update that would change nothing.
-var errUnchanged = errors.New("nothing is to be done for the config")
-
 // get returns a config, and nil where there is none.
 func (c *Controller) get(ctx context.Context, ref model.Ref) (*v1.IgnitionConfig, error) {
 	config := &v1.IgnitionConfig{}
-	if err := c.opts.Store.Get(ctx, keyOf(ref), storage.GetOptions{}, config); err != nil {
-		return nil, ignoreNotFound(err)
+	err := c.opts.Store.Get(ctx, keyOf(ref), storage.GetOptions{}, config)
+	switch {
+	case storage.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
 	return config, nil
 }
 
 // update changes a config, and returns it as it is stored then; nil where there is none,
-// or change returns errUnchanged.
+// or change returns controller.ErrUnchanged.
 func (c *Controller) update(ctx context.Context, ref model.Ref,
 	change func(*v1.IgnitionConfig) error) (*v1.IgnitionConfig, error) {
-	config := &v1.IgnitionConfig{}
-	update := storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-		current := obj.(*v1.IgnitionConfig)
-		if err := change(current); err != nil {
-			return nil, err
-		}
+	return controller.Update(ctx, c.opts.Store, keyOf(ref), func(current *v1.IgnitionConfig) error {
+		err := change(current)
 		setReady(current)
-		return current, nil
+		return err
 	})
-	err := c.opts.Store.GuaranteedUpdate(ctx, keyOf(ref), config, false, nil, update, nil)
-	switch {
-	case errors.Is(err, errUnchanged):
-		return nil, nil
-	case err != nil:
-		return nil, ignoreNotFound(err)
-	}
-	return config, nil
 }
 
 // compile compiles a source that is pending, and writes the result where the source is
@@ -72,7 +60,7 @@ func (c *Controller) compile(ctx context.Context, ref model.Ref) (time.Duration,
 	}
 	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
 		if !isPending(current) || source(current) != src {
-			return errUnchanged
+			return controller.ErrUnchanged
 		}
 		c.set(current, made)
 		return nil
@@ -101,7 +89,7 @@ func (c *Controller) merge(ctx context.Context, ref model.Ref) (time.Duration, e
 	var last v1.IgnitionConfig // as it was before
 	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
 		if ownOf(current) == nil {
-			return errUnchanged
+			return controller.ErrUnchanged
 		}
 		last.ObjectMeta, last.Status = current.ObjectMeta, current.Status
 		setMerged(c.opts.Snapshot, current, math.MaxInt, time.Now())
@@ -126,7 +114,7 @@ func (c *Controller) convert(ctx context.Context, ref model.Ref) error {
 	setConverted(config)
 	_, err = c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
 		if !isUnconverted(current) || current.Compiled.Hash != config.Compiled.Hash {
-			return errUnchanged
+			return controller.ErrUnchanged
 		}
 		current.Status.Servable = config.Status.Servable
 		return nil
@@ -146,7 +134,7 @@ func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cau
 		status := &current.Status
 		said := status.Phase == v1.PhaseError && status.ErrorMessage == message
 		if current.UID != config.UID || current.Generation != config.Generation || said {
-			return errUnchanged
+			return controller.ErrUnchanged
 		}
 		status.Phase, status.ErrorMessage, status.Warnings = v1.PhaseError, message, nil
 		status.ObservedGeneration = current.Generation
@@ -166,14 +154,7 @@ func refOf(config *v1.IgnitionConfig) model.Ref {
 }
 
 // keyOf returns the key of a config in its store.
-func keyOf(ref model.Ref) string { return "/ignitionconfigs/" + ref.Namespace + "/" + ref.Name }
-
-func ignoreNotFound(err error) error {
-	if storage.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
+func keyOf(ref model.Ref) string { return "/ignitionconfigs/" + ref.String() }
 
 // above returns the configs directly above a layer, or all above it, that may have to be
 // merged again; the lower first, so that a config above several of them is merged once.

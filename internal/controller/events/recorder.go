@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	v1 "glowplug/api/v1"
@@ -116,16 +118,17 @@ func New(opts Options) *Recorder {
 	if opts.Instance == "" {
 		opts.Instance, _ = os.Hostname()
 	}
+	metrics := promauto.With(opts.Registerer)
 	r := &Recorder{
 		opts: opts, omissions: &event{}, events: make(map[key]*event), limits: newLimits(),
 		written: cache.NewLRUExpireCache(maxWritten),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+		dropped: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_journal_dropped_total",
 			Help: "Events that were given up: too many were pending, too many different ones came, " +
 				"the store refused it, or the server stopped.",
 			ConstLabels: prometheus.Labels{"kind": "event"},
 		}, []string{"cause"}),
-		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
+		notices: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_notices_total",
 			Help: "Findings about requests of machines, of which events are made, by reason: " +
 				strings.Join(decide.Reasons, ", ") + ".",
@@ -136,9 +139,6 @@ func New(opts Options) *Recorder {
 	}
 	for _, cause := range []string{causeLimited, causeFull, causeFailed, causeShutdown} {
 		r.dropped.WithLabelValues(cause)
-	}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(r.dropped, r.notices)
 	}
 	r.queue = controller.New(controller.Options[*event]{
 		Name: "events", Reconcile: r.reconcile, List: r.list,
@@ -165,9 +165,7 @@ func (r *Recorder) RecordStep(host model.Ref, uid, reason, message string) {
 // an image are one event with the newest message: a client that guesses cannot fill the
 // store, nor prevent the event.
 func (r *Recorder) LoginRefused(image *model.Image, message string) {
-	object := v1.ObjectReference{
-		Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
-	}
+	object := controller.Reference("ISCSICdrom", image.Ref, types.UID(image.UID))
 	r.record(key{object, v1.EventWarning, ReasonLoginRefused, ReasonLoginRefused}, alarms, message)
 }
 
@@ -251,12 +249,8 @@ func (r *Recorder) Run(ctx context.Context, store controller.Store, storm func()
 }
 
 // list queues the events and omissions from before Run.
-func (r *Recorder) list(_ context.Context, enqueue func(*event)) error {
-	enqueue(r.omissions)
-	for _, e := range r.unwrittenEvents() {
-		enqueue(e)
-	}
-	return nil
+func (r *Recorder) list(context.Context) ([]*event, error) {
+	return append([]*event{r.omissions}, r.unwrittenEvents()...), nil
 }
 
 // unwrittenEvents returns the unwritten events, by class and age.
@@ -359,17 +353,7 @@ func (r *Recorder) reportOmissions() {
 // how many events are lost. Later events are ignored.
 func (r *Recorder) Shutdown(ctx context.Context) error {
 	r.reportOmissions()
-	var failure error
-	for _, e := range r.unwrittenEvents() {
-		if failure = ctx.Err(); failure != nil {
-			break
-		}
-		err := controller.WriteNow(ctx, func(ctx context.Context) error { return r.write(ctx, e) })
-		if controller.IsAway(err) {
-			failure = err
-			break
-		}
-	}
+	_, failure := controller.WriteRest(ctx, r.unwrittenEvents(), r.write)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true

@@ -90,11 +90,8 @@ func NewChecker(opts CheckerOptions) *Checker {
 	c.controller = controller.New(controller.Options[model.Ref]{
 		Name:      "host-conditions",
 		Reconcile: c.reconcile,
-		List: func(_ context.Context, enqueue func(model.Ref)) error {
-			enqueue(everyHost)
-			return nil
-		},
-		Metrics: opts.Metrics, Logger: opts.Logger,
+		List:      func(context.Context) ([]model.Ref, error) { return []model.Ref{everyHost}, nil },
+		Metrics:   opts.Metrics, Logger: opts.Logger,
 	})
 	return c
 }
@@ -242,10 +239,7 @@ func changesImage(old *v1.BareMetalHost, h *model.Host) bool {
 // host that shares an address with it, the advice about it, and one if its image cannot read
 // its config. view has the other objects. old is the stored host, nil for a new one.
 func (c *Checker) HostWarnings(view model.View, host, old *v1.BareMetalHost) []string {
-	var sentences []string
-	for _, conflict := range view.ConflictsOf(host) {
-		sentences = append(sentences, conflict.String())
-	}
+	sentences := explain.Texts(view.ConflictsOf(host))
 	h := model.HostFrom(host)
 	if h == nil {
 		return sentences
@@ -256,9 +250,7 @@ func (c *Checker) HostWarnings(view model.View, host, old *v1.BareMetalHost) []s
 	if old != nil && old.Spec.Image != host.Spec.Image && changesImage(old, h) {
 		advice = append(advice, explain.AdviseImageChange(h)...)
 	}
-	for _, a := range advice {
-		sentences = append(sentences, a.String())
-	}
+	sentences = append(sentences, explain.Texts(advice)...)
 	if h.Image == (model.Ref{}) { // most hosts: the decision is not needed
 		return sentences
 	}
@@ -276,10 +268,7 @@ func (c *Checker) ImageWarnings(view model.View, cdrom *v1.ISCSICdrom, maxIgniti
 		return nil
 	}
 	image.MaxIgnition = maxIgnition
-	var sentences []string
-	for _, a := range explain.AdviseArguments(image, cdrom.Spec.KernelArgs) {
-		sentences = append(sentences, a.String())
-	}
+	sentences := explain.Texts(explain.AdviseArguments(image, cdrom.Spec.KernelArgs))
 	return append(sentences, warnings(c.opts.Decider.On(view, nil), explain.Changed{Image: image})...)
 }
 
@@ -290,10 +279,7 @@ func (c *Checker) ConfigWarnings(view model.View, config *v1.IgnitionConfig) []s
 	if changed == nil {
 		return nil
 	}
-	var sentences []string
-	for _, a := range explain.AdviseConfig(view, changed) {
-		sentences = append(sentences, a.String())
-	}
+	sentences := explain.Texts(explain.AdviseConfig(view, changed))
 	d := c.opts.Decider.On(view, nil)
 	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
 		changed.Demands == nil && !explain.Misread(d, config.Compiled.IgnitionVersion) {
@@ -304,13 +290,10 @@ func (c *Checker) ConfigWarnings(view model.View, config *v1.IgnitionConfig) []s
 
 // warnings names the first hosts that cannot read their config once an object is changed.
 func warnings(d *decide.Decider, changed explain.Changed) []string {
-	var sentences []string
-	for i, skew := range explain.Skews(d, changed, maxNamed+1) {
-		if i == maxNamed {
-			return append(sentences, "and more hosts; kubectl get bmh -A -o json shows those with the condition "+
-				v1.ConditionConfigReadable+"=False")
-		}
-		sentences = append(sentences, skew.String())
+	sentences := explain.Texts(explain.Skews(d, changed, maxNamed+1))
+	if len(sentences) > maxNamed {
+		sentences[maxNamed] = "and more hosts; kubectl get bmh -A -o json shows those with the condition " +
+			v1.ConditionConfigReadable + "=False"
 	}
 	return sentences
 }

@@ -87,34 +87,38 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []explain.Condition {
 		return nil
 	}
 	view := c.opts.Inventory.View()
-	var conflicts []string
-	for _, conflict := range view.ConflictsOf(host) {
-		conflicts = append(conflicts, conflict.String())
-	}
 	readable := explain.ConfigReadable(explain.SkewOf(c.opts.Decider, h))
 	// The rendering of a template is not known here. Its condition is the stored one.
-	stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigReadable)
-	if config, _ := c.opts.Decider.ConfigOf(view, h); config != nil && config.Template && readable.Met &&
-		stored != nil && stored.Status == metav1.ConditionFalse {
-		readable.Met, readable.Reason, readable.Message = false, stored.Reason, stored.Message
+	if config, _ := c.opts.Decider.ConfigOf(view, h); config != nil && config.Template && readable.Met {
+		if stored, isStored := storedCondition(host, readable.Type); isStored && !stored.Met {
+			readable = stored
+		}
 	}
 	matched := explain.ConfigMatched(c.opts.Decider, view, h)
-	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigMatched); matched.Unknown &&
-		stored != nil && stored.Status == metav1.ConditionFalse && stored.Reason == explain.ReasonNotRendered {
-		matched.Met, matched.Reason, matched.Message = false, stored.Reason, stored.Message
+	if stored, _ := storedCondition(host, matched.Type); matched.Unknown && stored.Reason == explain.ReasonNotRendered {
+		matched = stored
 	}
 	all := []explain.Condition{
-		identityUnique(conflicts), matched, explain.ImageReady(c.opts.Decider, view, h),
+		identityUnique(explain.Texts(view.ConflictsOf(host))), matched, explain.ImageReady(c.opts.Decider, view, h),
 		readable,
 	}
 	// A plan takes too long for each read, and a boot is stuck after some time: these conditions are the stored ones.
 	for _, kind := range []string{v1.ConditionDataPreserved, v1.ConditionBootProgressing} {
-		if stored := meta.FindStatusCondition(host.Status.Conditions, kind); stored != nil {
-			all = append(all, explain.Condition{
-				Type: kind, Kind: model.ConditionOf(kind), Met: stored.Status == metav1.ConditionTrue,
-				Reason: stored.Reason, Message: stored.Message,
-			})
+		if stored, isStored := storedCondition(host, kind); isStored {
+			all = append(all, stored)
 		}
 	}
 	return all
+}
+
+// storedCondition returns a condition as the status of a host has it.
+func storedCondition(host *v1.BareMetalHost, kind string) (found explain.Condition, isStored bool) {
+	stored := meta.FindStatusCondition(host.Status.Conditions, kind)
+	if stored == nil {
+		return found, false
+	}
+	return explain.Condition{
+		Type: kind, Kind: model.ConditionOf(kind), Met: stored.Status == metav1.ConditionTrue,
+		Reason: stored.Reason, Message: stored.Message,
+	}, true
 }

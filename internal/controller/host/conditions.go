@@ -57,7 +57,7 @@ func (w *StatusWriter) changed(change snapshot.Change) {
 	switch old, now := change.OldHost, change.Host; {
 	case change.Reload:
 		around = model.Conflicting(view)
-		for _, ref := range w.conflicting() {
+		for _, ref := range w.found(func(f *findings) bool { return len(f.conflicts) > 0 }) {
 			around[ref] = true
 		}
 	case old != nil && now != nil && now.UID == old.UID && now.SameIdentity(old):
@@ -78,25 +78,12 @@ func (w *StatusWriter) changed(change snapshot.Change) {
 }
 
 // conflictsOf returns a sentence for each conflict of a host, which need not be stored.
-func conflictsOf(view model.View, ref model.Ref) (sentences []string) {
-	if host := view.Host(ref); host != nil {
-		for _, c := range view.Conflicts(host) {
-			sentences = append(sentences, c.String())
-		}
+func conflictsOf(view model.View, ref model.Ref) []string {
+	host := view.Host(ref)
+	if host == nil {
+		return nil
 	}
-	return sentences
-}
-
-// conflicting returns the hosts whose known conflicts have not ended.
-func (w *StatusWriter) conflicting() (refs []model.Ref) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for ref, f := range w.findings {
-		if len(f.conflicts) > 0 {
-			refs = append(refs, ref)
-		}
-	}
-	return refs
+	return explain.Texts(view.Conflicts(host))
 }
 
 // Condition takes the new value of a condition of a host.
@@ -126,11 +113,14 @@ func (w *StatusWriter) findingsOf(ref model.Ref) *findings {
 }
 
 // pending returns the hosts whose conditions are not written yet.
-func (w *StatusWriter) pending() (refs []model.Ref) {
+func (w *StatusWriter) pending() []model.Ref { return w.found((*findings).isPending) }
+
+// found returns the hosts with findings for which ok is true.
+func (w *StatusWriter) found(ok func(*findings) bool) (refs []model.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ref, f := range w.findings {
-		if f.pending {
+		if ok(f) {
 			refs = append(refs, ref)
 		}
 	}
@@ -156,9 +146,8 @@ func (w *StatusWriter) forget(ref model.Ref, written *findings) {
 // False. Each write of the status sets IdentityUnique to True if the host has no conflict,
 // since the conflict can have ended while no server ran.
 func (u *update) conditions(host *v1.BareMetalHost, isPending bool) (all []*metav1.Condition) {
-	isFalse := func(kind string) bool { return meta.IsStatusConditionFalse(host.Status.Conditions, kind) }
 	set := func(c explain.Condition) {
-		if !c.Met || isFalse(c.Type) {
+		if !c.Met || meta.IsStatusConditionFalse(host.Status.Conditions, c.Type) {
 			all = append(all, conditionOf(&c, host.Generation, u.at))
 		}
 	}
@@ -201,11 +190,11 @@ func conditionEvent(
 	ref model.Ref, uid string, c *metav1.Condition,
 ) (object v1.ObjectReference, eventType, reason, message string) {
 	object = controller.HostReference(ref, uid)
-	if c.Status == metav1.ConditionFalse && c.Reason != explain.ReasonImagePending {
-		return object, v1.EventWarning, c.Reason, c.Message
-	}
-	if c.Status == metav1.ConditionFalse {
+	switch {
+	case c.Status != metav1.ConditionFalse:
+		return object, v1.EventNormal, c.Type, c.Message
+	case c.Reason == explain.ReasonImagePending:
 		return object, v1.EventNormal, c.Reason, c.Message
 	}
-	return object, v1.EventNormal, c.Type, c.Message
+	return object, v1.EventWarning, c.Reason, c.Message
 }

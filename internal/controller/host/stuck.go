@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "glowplug/api/v1"
@@ -52,11 +53,9 @@ type Alarm struct {
 // NewAlarm returns an Alarm.
 func NewAlarm(opts AlarmOptions) *Alarm {
 	a := &Alarm{opts: opts}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "glowplug_boots_stuck", Help: "Hosts whose boot has taken no step for longer than --boot-step-timeout.",
-		}, func() float64 { return float64(a.stuck.Load()) }))
-	}
+	promauto.With(opts.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "glowplug_boots_stuck", Help: "Hosts whose boot has taken no step for longer than --boot-step-timeout.",
+	}, func() float64 { return float64(a.stuck.Load()) })
 	return a
 }
 

@@ -77,7 +77,8 @@ func NewStatusWriter(opts StatusOptions) *StatusWriter {
 		}),
 	}
 	w.queue = controller.New(controller.Options[model.Ref]{
-		Name: "hosts", Reconcile: w.reconcile, List: w.list, RetryMin: retryMin,
+		Name: "hosts", Reconcile: w.reconcile, RetryMin: retryMin,
+		List:    func(context.Context) ([]model.Ref, error) { return w.unwritten(), nil },
 		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	return w
@@ -111,22 +112,8 @@ func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 // Shutdown writes the rest once Run has returned, for as long as ctx lasts. After the next
 // start, statuses that are missing are written from the boots.
 func (w *StatusWriter) Shutdown(ctx context.Context) error {
-	refs := w.unwritten()
-	for i, ref := range refs {
-		err := ctx.Err()
-		if err == nil {
-			err = controller.WriteNow(ctx, func(ctx context.Context) error { return w.write(ctx, ref) })
-		}
-		if controller.IsAway(err) {
-			return fmt.Errorf("%d statuses of hosts could not be written: %w", len(refs)-i, err)
-		}
-	}
-	return nil
-}
-
-func (w *StatusWriter) list(_ context.Context, enqueue func(model.Ref)) error {
-	for _, ref := range w.unwritten() {
-		enqueue(ref)
+	if left, err := controller.WriteRest(ctx, w.unwritten(), w.write); err != nil {
+		return fmt.Errorf("%d statuses of hosts could not be written: %w", left, err)
 	}
 	return nil
 }

@@ -10,12 +10,15 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
@@ -48,15 +51,6 @@ const (
 	retryMax = controller.DefaultRetryMax
 )
 
-// Recorder takes what happened to an object, for an Event.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
-}
-
-type noRecorder struct{}
-
-func (noRecorder) Record(v1.ObjectReference, string, string, string) {}
-
 // Options are the parts of a Controller.
 type Options struct {
 	// Library serves the images.
@@ -68,7 +62,7 @@ type Options struct {
 	// Portal is the address of the iSCSI target that clients are told.
 	Portal netip.AddrPort
 	// Recorder takes events of images that become ready or fail; nil: none are recorded.
-	Recorder Recorder
+	Recorder controller.Recorder
 	// Allow says where images may be downloaded from.
 	Allow egress.Policy
 	// Streams are the releases that images can be of; nil: there are none.
@@ -171,9 +165,7 @@ func usualPace() pace {
 // New returns a Controller, which does nothing before Run.
 func New(opts Options) *Controller {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	if opts.Recorder == nil {
-		opts.Recorder = noRecorder{}
-	}
+	opts.Recorder = cmp.Or(opts.Recorder, controller.NoRecorder)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -261,13 +253,10 @@ func (c *Controller) poll(context.Context) {
 }
 
 // list queues the CD-ROMs that were put before the queue was there.
-func (c *Controller) list(_ context.Context, enqueue func(Ref)) error {
+func (c *Controller) list(context.Context) ([]Ref, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ref := range c.states {
-		enqueue(ref)
-	}
-	return nil
+	return slices.Collect(maps.Keys(c.states)), nil
 }
 
 // state returns the state of a CD-ROM, a new one where there is none.
@@ -300,15 +289,13 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, count func(phase string) int) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	factory := promauto.With(reg)
 	m := &metrics{
-		received: prometheus.NewCounterVec(prometheus.CounterOpts{
+		received: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_images_received_bytes_total",
 			Help: "Bytes of ISO files that were uploaded or downloaded.",
 		}, []string{"by"}),
-		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{
+		transfers: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_images_transfers_total",
 			Help: "Uploads and downloads: done, cut (to be resumed) or refused (not allowed, no ISO, wrong digest, disk full).",
 		}, []string{"by", "result"}),
@@ -319,12 +306,11 @@ func newMetrics(reg prometheus.Registerer, count func(phase string) int) *metric
 			m.transfers.WithLabelValues(by, result)
 		}
 	}
-	reg.MustRegister(m.received, m.transfers)
 	for _, phase := range []string{v1.PhasePending, v1.PhaseUploading, v1.PhaseReady, v1.PhaseError} {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		factory.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_images", Help: "ISCSICdroms by phase.",
 			ConstLabels: prometheus.Labels{"phase": phase},
-		}, func() float64 { return float64(count(phase)) }))
+		}, func() float64 { return float64(count(phase)) })
 	}
 	return m
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/image"
 	"glowplug/internal/image/download"
 	"glowplug/internal/version"
@@ -154,7 +155,7 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 			return
 		}
 		if errors.Is(err, download.ErrBusy) { // it is no failure, and the other server may die
-			if !pause(ctx, d.c.pace.turn) {
+			if !controller.Sleep(ctx, d.c.pace.turn) {
 				return
 			}
 			continue
@@ -174,19 +175,9 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 		f.problem = problem
 		d.mu.Unlock()
 		d.c.runtime.Enqueue(f.state.ref)
-		if !pause(ctx, delay) {
+		if !controller.Sleep(ctx, delay) {
 			return
 		}
-	}
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, delay time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(delay):
-		return true
 	}
 }
 

@@ -64,10 +64,8 @@ func (c *Controller) listCdroms(ctx context.Context, opts storage.ListOptions) (
 		if err == nil || !controller.IsAway(err) || ctx.Err() != nil {
 			return list, err
 		}
-		select {
-		case <-ctx.Done():
+		if !controller.Sleep(ctx, pause) {
 			return list, err
-		case <-time.After(pause):
 		}
 	}
 }

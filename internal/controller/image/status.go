@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -13,10 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/image"
 )
 
@@ -24,11 +22,7 @@ const (
 	// maxSubscribers bounds the readers that a status shows.
 	maxSubscribers = 100
 	statusTimeout  = 10 * time.Second
-	maxMessage     = 1024
 )
-
-// errOther is for an object that is another one by now; it has a look of its own.
-var errOther = errors.New("the object has changed")
 
 // statusWriter writes the status of CD-ROMs, and the events of its changes.
 type statusWriter struct {
@@ -69,7 +63,7 @@ func (w *statusWriter) count(phase string) int {
 // status returns the status of an object with a finding.
 func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
 	s := f.ISCSICdromStatus
-	s.ErrorMessage = clip(s.ErrorMessage)
+	s.ErrorMessage = controller.ClipMessage(s.ErrorMessage)
 	if external := cdrom.Spec.External; external != nil {
 		s.TargetIQN = external.IQN
 		if portal, ok := portalOf(external.Portal); ok {
@@ -121,13 +115,6 @@ func streamArchitecture(cdrom *v1.ISCSICdrom) []string {
 	return []string{cdrom.Spec.Stream.WithDefaults().Architecture}
 }
 
-func clip(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return message[:maxMessage] + "…"
-}
-
 // write writes the status of a CD-ROM, unless the object has changed meanwhile.
 func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *finding) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -138,36 +125,31 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 	last := w.last[ref]
 	w.mu.Unlock()
 	var before v1.ISCSICdromStatus
-	err := w.Store.GuaranteedUpdate(ctx, storeKey(ref), &v1.ISCSICdrom{}, false, nil,
-		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-			current := obj.(*v1.ISCSICdrom)
-			if current.UID != cdrom.UID || current.Generation != cdrom.Generation {
-				return nil, errOther
-			}
-			if was := current.Status.Release; f.streamed && was != "" && f.Release != was && pinned(current) {
-				return nil, errOther // another server was first
-			}
-			status.Conditions = slices.Clone(current.Status.Conditions)
-			if cdrom.Spec.Stream != nil && !f.streamed {
-				// What has not been looked at stays: the release that it is pinned to.
-				s := &current.Status
-				status.Release, status.ServedRelease, status.MaxIgnition = s.Release, s.ServedRelease, s.MaxIgnition
-			} else {
-				w.setCondition(&status.Conditions, v1.ConditionUpToDate, f.condition(cdrom))
-			}
-			w.setCondition(&status.Conditions, v1.ConditionConfigArgument, f.configArgument(cdrom))
-			v1.SetReady(&status.Conditions, status.Phase, status.ErrorMessage, false, current.Generation, w.Now())
-			if len(own.Subscribers) == 0 && last.silent && w.Shared {
-				status.Subscribers = current.Status.Subscribers
-			}
-			before = current.Status
-			current.Status = status
-			return current, nil
-		}), nil)
-	switch {
-	case errors.Is(err, errOther) || storage.IsNotFound(err):
+	stored, err := controller.Update(ctx, w.Store, storeKey(ref), func(current *v1.ISCSICdrom) error {
+		if current.UID != cdrom.UID || current.Generation != cdrom.Generation {
+			return controller.ErrUnchanged // it is another one by now, which has a look of its own
+		}
+		if was := current.Status.Release; f.streamed && was != "" && f.Release != was && pinned(current) {
+			return controller.ErrUnchanged // another server was first
+		}
+		status.Conditions = slices.Clone(current.Status.Conditions)
+		if cdrom.Spec.Stream != nil && !f.streamed {
+			// What has not been looked at stays: the release that it is pinned to.
+			s := &current.Status
+			status.Release, status.ServedRelease, status.MaxIgnition = s.Release, s.ServedRelease, s.MaxIgnition
+		} else {
+			w.setCondition(&status.Conditions, v1.ConditionUpToDate, f.condition(cdrom))
+		}
+		w.setCondition(&status.Conditions, v1.ConditionConfigArgument, f.configArgument(cdrom))
+		v1.SetReady(&status.Conditions, status.Phase, status.ErrorMessage, false, current.Generation, w.Now())
+		if len(own.Subscribers) == 0 && last.silent && w.Shared {
+			status.Subscribers = current.Status.Subscribers
+		}
+		before = current.Status
+		current.Status = status
 		return nil
-	case err != nil:
+	})
+	if stored == nil {
 		return err
 	}
 	w.mu.Lock()
@@ -219,10 +201,7 @@ func (w *statusWriter) recordRelease(cdrom *v1.ISCSICdrom, before, after *v1.ISC
 }
 
 func objectOf(cdrom *v1.ISCSICdrom) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "ISCSICdrom", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: cdrom.Namespace, Name: cdrom.Name, UID: string(cdrom.UID),
-	}
+	return controller.Reference("ISCSICdrom", image.RefOf(cdrom), cdrom.UID)
 }
 
 // record makes an event of an image that has become ready, or has failed.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/image"
 )
 
@@ -179,7 +180,7 @@ func (f *finding) condition(cdrom *v1.ISCSICdrom) *metav1.Condition {
 	case reasonDownloading:
 		c.Message = fmt.Sprintf("release %s is being downloaded", f.Release)
 	default:
-		c.Message = clip(f.problem)
+		c.Message = controller.ClipMessage(f.problem)
 	}
 	return c
 }

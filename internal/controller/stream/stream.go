@@ -20,17 +20,13 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
+	"glowplug/internal/domain/model"
 	"glowplug/internal/feed"
 	"glowplug/internal/store/streams"
 )
 
 // fieldManager owns the fields that are written.
 const fieldManager = "glowplug"
-
-// Recorder takes what happened to an object, for an Event.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
-}
 
 // Options are the parts of a Controller.
 type Options struct {
@@ -45,7 +41,7 @@ type Options struct {
 	// before, at first the one that was imported first.
 	Stream string
 	// Recorder takes the Event that the ConfigMap is immutable.
-	Recorder Recorder
+	Recorder controller.Recorder
 	// Metrics counts reconciles; nil: nothing does.
 	Metrics *controller.Metrics
 	// Logger takes what is published; nil discards it.
@@ -74,7 +70,8 @@ func New(opts Options) *Controller {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller{opts: opts, rewrites: newRewrites()}
 	c.queue = controller.New(controller.Options[key]{
-		Name: "stream", Reconcile: c.reconcile, List: c.list, Metrics: opts.Metrics, Logger: opts.Logger,
+		Name: "stream", Reconcile: c.reconcile, Metrics: opts.Metrics, Logger: opts.Logger,
+		List: func(context.Context) ([]key, error) { return c.all(), nil },
 	})
 	c.changes = opts.Library.Subscribe()
 	return c
@@ -108,22 +105,21 @@ func (c *Controller) follow(ctx context.Context) {
 
 // changed queues what shows a stream, or all.
 func (c *Controller) changed(stream string) {
+	keys := []key{key(stream), configMap}
 	if stream == "" {
-		for _, stream := range c.opts.Library.Streams() {
-			c.queue.Enqueue(key(stream))
-		}
-	} else {
-		c.queue.Enqueue(key(stream))
+		keys = c.all()
 	}
-	c.queue.Enqueue(configMap)
+	for _, k := range keys {
+		c.queue.Enqueue(k)
+	}
 }
 
-func (c *Controller) list(_ context.Context, enqueue func(key)) error {
-	enqueue(configMap)
+func (c *Controller) all() []key {
+	keys := []key{configMap}
 	for _, stream := range c.opts.Library.Streams() {
-		enqueue(key(stream))
+		keys = append(keys, key(stream))
 	}
-	return nil
+	return keys
 }
 
 func (c *Controller) reconcile(ctx context.Context, k key) (time.Duration, error) {
@@ -272,10 +268,8 @@ func (c *Controller) immutable(cm *v1.ConfigMap) {
 	const sentence = "it is immutable and shows an old release: delete it, and it is made anew"
 	c.opts.Logger.Warn("the ConfigMap of CoreOS boot images is not kept in step",
 		"configmap", c.opts.Namespace+"/"+c.opts.Name, "error", sentence)
-	c.opts.Recorder.Record(v1.ObjectReference{
-		Kind: "ConfigMap", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: cm.Namespace, Name: cm.Name, UID: string(cm.UID),
-	}, v1.EventWarning, "NotInStep", sentence)
+	object := controller.Reference("ConfigMap", model.Ref{Namespace: cm.Namespace, Name: cm.Name}, cm.UID)
+	c.opts.Recorder.Record(object, v1.EventWarning, "NotInStep", sentence)
 }
 
 const (

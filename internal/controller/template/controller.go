@@ -99,11 +99,8 @@ func New(opts Options) *Controller {
 	c.hosts = controller.New(controller.Options[Ref]{
 		Name:      "template-hosts",
 		Reconcile: c.reconcileHost,
-		List: func(_ context.Context, enqueue func(Ref)) error {
-			enqueue(everyHost)
-			return nil
-		},
-		Group: func(host Ref) string { return host.Namespace },
+		List:      func(context.Context) ([]Ref, error) { return []Ref{everyHost}, nil },
+		Group:     func(host Ref) string { return host.Namespace },
 		// Half of the processors are left to the requests of machines.
 		Workers: max(1, runtime.GOMAXPROCS(0)/2),
 		Metrics: opts.Metrics, Logger: opts.Logger,

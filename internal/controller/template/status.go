@@ -3,7 +3,6 @@ package template
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +11,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
@@ -115,28 +112,20 @@ func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duratio
 	return 0, nil
 }
 
-// errUnchanged ends an update that has nothing to write.
-var errUnchanged = errors.New("the status is up to date, or that of another template")
-
 // update writes the status of a summary's template where apply reports a change. It returns
 // the written template, or nil, and the result that it had before.
 func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.IgnitionConfig) bool) (
 	out *v1.IgnitionConfig, before result, err error) {
-	out = &v1.IgnitionConfig{}
-	err = c.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+sum.config.Ref.String(), out, false, nil,
-		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-			config := obj.(*v1.IgnitionConfig)
-			before = result{config.Status.Phase, config.Status.ErrorMessage}
-			if !sum.isOf(config) || !apply(config) {
-				return nil, errUnchanged
-			}
-			s := &config.Status
-			v1.SetReady(&s.Conditions, s.Phase, controller.ClipMessage(s.ErrorMessage), true, s.ObservedGeneration, time.Now())
-			return config, nil
-		}), nil)
-	if errors.Is(err, errUnchanged) || storage.IsNotFound(err) {
-		return nil, before, nil
-	}
+	key := "/ignitionconfigs/" + sum.config.Ref.String()
+	out, err = controller.Update(ctx, c.opts.Store, key, func(config *v1.IgnitionConfig) error {
+		before = result{config.Status.Phase, config.Status.ErrorMessage}
+		if !sum.isOf(config) || !apply(config) {
+			return controller.ErrUnchanged
+		}
+		s := &config.Status
+		v1.SetReady(&s.Conditions, s.Phase, controller.ClipMessage(s.ErrorMessage), true, s.ObservedGeneration, time.Now())
+		return nil
+	})
 	return out, before, err
 }
 

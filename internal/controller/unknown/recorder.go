@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
@@ -80,9 +81,10 @@ func New(opts Options) *Recorder {
 	if opts.Dropped == nil {
 		opts.Dropped = func(string) {}
 	}
+	metrics := promauto.With(opts.Registerer)
 	r := &Recorder{
 		opts: opts, changes: opts.Inventory.Subscribe(), machines: newMachines(), gone: map[string]bool{},
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+		dropped: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_unknown_machines_dropped_total",
 			Help: "Unknown machines that were dropped from the list: source, their address had too many; full, the list " +
 				"had too many; failed, the store refused one.",
@@ -91,11 +93,9 @@ func New(opts Options) *Recorder {
 	for _, cause := range []string{causeSource, causeFull, causeFailed} {
 		r.dropped.WithLabelValues(cause)
 	}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(r.dropped, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "glowplug_unknown_machines", Help: "Machines that asked and are no known hosts.",
-		}, func() float64 { return float64(r.Len()) }))
-	}
+	metrics.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "glowplug_unknown_machines", Help: "Machines that asked and are no known hosts.",
+	}, func() float64 { return float64(r.Len()) })
 	r.queue = controller.New(controller.Options[string]{
 		Name: "unknown", Reconcile: r.reconcile, List: r.list, Metrics: opts.Metrics, Logger: opts.Logger,
 	})

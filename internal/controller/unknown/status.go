@@ -46,7 +46,7 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 	}
 	s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.OtherMACs...)
 	if seen.Addr.IsValid() {
-		s.Addresses = newestFirst(seen.Addr.String(), s.Addresses)
+		s.Addresses = appendNew([]string{seen.Addr.String()}, s.Addresses...)
 	}
 	s.Requests = appendNew(s.Requests, seen.Request)
 	s.Hostnames = appendNew(s.Hostnames, printable(seen.Hostname))
@@ -104,11 +104,6 @@ func appendNew(list []string, values ...string) []string {
 		}
 	}
 	return list
-}
-
-// newestFirst puts a value at the beginning of a list.
-func newestFirst(value string, list []string) []string {
-	return appendNew([]string{value}, list...)
 }
 
 // printable returns the printable characters of a text, at most maxText bytes; "" for a

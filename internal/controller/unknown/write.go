@@ -34,12 +34,7 @@ func (r *Recorder) Run(ctx context.Context, store Store, storm func() bool) {
 }
 
 // list queues the machines from before Run.
-func (r *Recorder) list(_ context.Context, enqueue func(string)) error {
-	for _, name := range append(r.pending(), sweepKey) {
-		enqueue(name)
-	}
-	return nil
-}
+func (r *Recorder) list(context.Context) ([]string, error) { return append(r.pending(), sweepKey), nil }
 
 // pending returns the names of machines that have to be written or deleted.
 func (r *Recorder) pending() []string {
@@ -59,16 +54,8 @@ func (r *Recorder) pending() []string {
 
 // Shutdown writes the rest once Run has returned, for as long as ctx lasts.
 func (r *Recorder) Shutdown(ctx context.Context) error {
-	for _, name := range r.pending() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		err := controller.WriteNow(ctx, func(ctx context.Context) error { return r.write(ctx, name) })
-		if controller.IsAway(err) {
-			return err
-		}
-	}
-	return nil
+	_, err := controller.WriteRest(ctx, r.pending(), r.write)
+	return err
 }
 
 // reconcile writes or deletes a machine. One that the store refuses is dropped.

@@ -55,7 +55,7 @@ var claims = [...]*claim{claimedMAC, claimedOtherMAC, {
 	holds: func(h *model.Host, c *identity.Claims) bool {
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
 	},
-	rival:   func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByHostname(c.Hostname) },
+	rival: func(r model.Rivals, c *identity.Claims) *model.Host { return r.ByHostname(c.Hostname) },
 }}
 
 var claimedMAC = &claim{

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"fmt"
+
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/model"
@@ -14,6 +16,14 @@ type Advice struct {
 }
 
 func (a Advice) String() string { return a.Field + ": " + a.Message }
+
+// Texts returns the texts of the elements of a list; nil: there are none.
+func Texts[T fmt.Stringer](list []T) (texts []string) {
+	for _, one := range list {
+		texts = append(texts, one.String())
+	}
+	return texts
+}
 
 // AdviseHost returns the advice about a host by itself.
 func AdviseHost(d *decide.Decider, h *model.Host) (advice []Advice) {

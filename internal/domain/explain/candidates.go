@@ -11,13 +11,8 @@ import (
 // facts returns the facts of a decision.
 func facts(t *decide.Trace) Facts {
 	f := Facts{
-		Hostnames: t.Query.Hostnames, Labels: t.Query.Labels, Namespace: t.Query.Namespace, Role: t.Query.Role,
-	}
-	for _, m := range t.Query.MACs {
-		f.MACs = append(f.MACs, m.String())
-	}
-	for _, a := range t.Query.IPs {
-		f.IPs = append(f.IPs, a.String())
+		MACs: Texts(t.Query.MACs), IPs: Texts(t.Query.IPs), Hostnames: t.Query.Hostnames, Labels: t.Query.Labels,
+		Namespace: t.Query.Namespace, Role: t.Query.Role,
 	}
 	if island, ok := t.View.Islands().Why(f.Namespace); ok && f.Namespace != "" {
 		f.Island = island.String()

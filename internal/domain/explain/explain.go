@@ -188,9 +188,7 @@ func Inquire(d *decide.Decider, in *Inquiry) (*Explanation, *fault.Error) {
 	e := Explain(d, req)
 	e.Client.Headers, e.Named = headers, nameOf(host)
 	if len(addresses) > 1 {
-		for _, addr := range addresses {
-			e.Client.Addresses = append(e.Client.Addresses, addr.String())
-		}
+		e.Client.Addresses = Texts(addresses)
 	}
 	e.Others = otherAnswers(d, req, in.others(host, machine, believed, &installer))
 	return e, nil

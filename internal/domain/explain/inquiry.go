@@ -88,10 +88,7 @@ func (in *Inquiry) named(view model.View) (*model.Host, *fault.Error) {
 		return h, nil
 	}
 	found := view.HostsNamed(in.Host)
-	var names []string
-	for _, h := range found {
-		names = append(names, h.Ref.String())
-	}
+	names := Texts(found)
 	slices.Sort(names)
 	switch {
 	case in.Namespace != "" && len(found) > 0:
@@ -115,11 +112,17 @@ func (in *Inquiry) leavesHeaders() bool {
 // asMachine returns the request as the machine itself sends it; host is the named one or nil.
 // addresses are those of machine.
 func (in *Inquiry) asMachine(view model.View, host *model.Host) (req *decide.Request, addresses []netip.Addr) {
-	caller, addresses := in.machine(view, host)
+	req = in.request()
+	req.Caller, addresses = in.machine(view, host)
+	req.Explains = true
+	return req, addresses
+}
+
+// request returns the request without its sender.
+func (in *Inquiry) request() *decide.Request {
 	return &decide.Request{
 		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
-		Caller: caller, Explains: true,
-	}, addresses
+	}
 }
 
 // machine returns the machine as the network shows it: by From, by the claimed address, or
@@ -176,10 +179,8 @@ func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
 // asBelieved returns the request of a believed caller who asks for the machine; host is the
 // named one or nil.
 func (in *Inquiry) asBelieved(host *model.Host) *decide.Request {
-	req := &decide.Request{
-		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Last: true,
-		Caller: identity.Caller{Believed: true},
-	}
+	req := in.request()
+	req.Caller.Believed = true
 	if in.leavesHeaders() {
 		req.Accept = anyType
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"glowplug/internal/domain/explain"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
 )
@@ -121,9 +122,7 @@ func (i *Impact) addGroups(order []*Group) {
 	for _, group := range order {
 		slices.SortFunc(group.refs, model.Ref.Compare)
 		group.Hosts = len(group.refs)
-		for _, ref := range group.refs[:min(maxNames, len(group.refs))] {
-			group.Names = append(group.Names, ref.String())
-		}
+		group.Names = explain.Texts(group.refs[:min(maxNames, len(group.refs))])
 	}
 	slices.SortStableFunc(order, func(a, b *Group) int {
 		return cmp.Or(cmp.Compare(rank(a.Effects[0]), rank(b.Effects[0])), cmp.Compare(b.Hosts, a.Hosts),
