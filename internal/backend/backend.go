@@ -192,12 +192,11 @@ func (b *Backend) onClose(f func()) { b.closers = append(b.closers, f) }
 
 // formerKeys returns what the key logs in the data directory say of a bucket.
 func (b *Backend) formerKeys(bucket string) ledger.Former {
-	f, err := ledger.Former{}, error(nil)
-	for _, kind := range kinds.All() {
-		if objects.Bucket(kind) == bucket {
-			f, err = kvstore.Former(objects.Stored(kind), b.ledger.KeyDir())
-		}
+	kind := kindOf(bucket)
+	if kind == nil {
+		return ledger.Former{}
 	}
+	f, err := kvstore.Former(objects.Stored(kind), b.ledger.KeyDir())
 	if err != nil {
 		b.deps.Logger.Warn("what the data directory knows of a bucket cannot be read", "bucket", bucket, "error", err)
 	}
@@ -223,12 +222,20 @@ func (b *Backend) setAside(bucket string) bool {
 
 // streamConfigOf returns the configuration of the stream of a bucket.
 func streamConfigOf(bucket string) jetstream.StreamConfig {
-	for _, kind := range kinds.All() {
-		if objects.Bucket(kind) == bucket {
-			return kvstore.StreamConfig(objects.Stored(kind))
-		}
+	if kind := kindOf(bucket); kind != nil {
+		return kvstore.StreamConfig(objects.Stored(kind))
 	}
 	return boots.FormerConfig()
+}
+
+// kindOf returns the kind whose objects a bucket has; nil: it is none of objects.
+func kindOf(bucket string) *kinds.Kind {
+	for _, kind := range kinds.All() {
+		if objects.Bucket(kind) == bucket {
+			return kind
+		}
+	}
+	return nil
 }
 
 // start starts the embedded store.

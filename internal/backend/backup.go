@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -89,14 +88,13 @@ func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
 		return nil, option.Bad("data-dir", "%s has no store: name the data directory of the server", o.DataDir)
 	}
 	deps.Registerer, deps.KeepBoots, deps.MemoryLimit = prometheus.NewRegistry(), boots.Limits{}, math.MaxInt64
-	deps.TakeFormer = func(context.Context, jetstream.JetStream) (func(context.Context) error, error) { return nil, nil }
 	b, err := Open(ctx, o, deps)
 	if err != nil {
 		return nil, err
 	}
 	working, cancel := context.WithCancel(ctx)
 	var running wait.Group
-	for _, part := range b.storeParts() {
+	for _, part := range b.storeParts(nil) {
 		running.StartWithContext(working, part)
 	}
 	opened := &Opened{backend: b, stop: func() {
@@ -110,15 +108,6 @@ func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
 		return nil, err
 	}
 	return opened, nil
-}
-
-// storeParts are those of Parts that read the objects.
-func (b *Backend) storeParts() (parts []func(context.Context)) {
-	parts = append(parts, func(ctx context.Context) { defer close(b.usable); b.awaitUsable(ctx); b.checkKeys(ctx) })
-	for _, store := range b.Stores {
-		parts = append(parts, b.WhenUsable(func(ctx context.Context) { store.Run(ctx, b.js) }))
-	}
-	return parts
 }
 
 // awaitRead returns once all buckets were read, or with the reason why one is not.

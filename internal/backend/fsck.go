@@ -115,10 +115,8 @@ func (c *Checked) surveyed(bucket ledger.SurveyedBucket) {
 
 // resourceOf returns the resource of a bucket, or the bucket itself where it is none of objects.
 func resourceOf(bucket string) string {
-	for _, kind := range kinds.All() {
-		if objects.Bucket(kind) == bucket {
-			return kind.Resource
-		}
+	if kind := kindOf(bucket); kind != nil {
+		return kind.Resource
 	}
 	return bucket
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"glowplug/internal/domain/kinds"
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/objects"
 )
 
@@ -38,10 +39,7 @@ func (b *Backend) BootChecks() (checks []healthz.HealthChecker) {
 }
 
 // unread returns why a store has not been read yet; nil: it has.
-func unread(store interface {
-	Loaded() bool
-	ReadinessCheck() error
-}) error {
+func unread(store *kvstore.Store) error {
 	if store.Loaded() {
 		return nil
 	}

@@ -101,14 +101,12 @@ type Restored struct {
 // Present counts the objects that a restore would replace. A new server makes the namespace default by itself.
 func Present(s *ledger.Survey) (n int) {
 	for _, b := range s.Buckets {
-		for _, kind := range kinds.All() {
-			switch {
-			case b.Name != objects.Bucket(kind) || kind.Transient:
-			case kind.Resource == kinds.Namespaces:
-				n += max(b.Objects+b.Unreadable-1, 0)
-			default:
-				n += b.Objects + b.Unreadable
-			}
+		switch kind := kindOf(b.Name); {
+		case kind == nil || kind.Transient:
+		case kind.Resource == kinds.Namespaces:
+			n += max(b.Objects+b.Unreadable-1, 0)
+		default:
+			n += b.Objects + b.Unreadable
 		}
 	}
 	return n
@@ -172,17 +170,17 @@ func (r *restore) embedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = r.build(ctx, building.Dir); err == nil {
+	o.DataDir, o.PKIDir = building.Dir, cmp.Or(o.PKIDir, credentials.Folder(o.DataDir))
+	err = r.into(ctx, &o.Options, func(*Backend) error { return nil })
+	if err == nil {
 		err = building.Replace(r.result.Kept)
 	}
 	return errors.Join(err, building.Close())
 }
 
-// build fills a store in a folder that becomes the data directory.
-func (r *restore) build(ctx context.Context, dir string) error {
-	options := r.o.Options
-	options.DataDir, options.PKIDir = dir, cmp.Or(r.o.PKIDir, credentials.Folder(r.o.DataDir))
-	b := newBackend(&options, Deps{Logger: slog.New(slog.DiscardHandler)})
+// into fills a store, which empty makes ready for that. The folder of the options is, or becomes, the data directory.
+func (r *restore) into(ctx context.Context, o *Options, empty func(*Backend) error) error {
+	b := newBackend(o, Deps{Logger: slog.New(slog.DiscardHandler)})
 	defer b.Close()
 	if err := r.openKeys(b); err != nil {
 		return err
@@ -190,7 +188,10 @@ func (r *restore) build(ctx context.Context, dir string) error {
 	if err := b.open(ctx, toRestore); err != nil {
 		return err
 	}
-	return r.fill(ctx, b, func(name string, content []byte) error { return r.takeFile(name, content, dir) })
+	if err := empty(b); err != nil {
+		return err
+	}
+	return r.fill(ctx, b, o.DataDir)
 }
 
 // openKeys reads the key of a store that is encrypted, or makes it.
@@ -300,23 +301,17 @@ func (r *restore) external(ctx context.Context) error {
 			return fmt.Errorf("there is no backup of the present store: %w", err)
 		}
 	}
-	b := newBackend(&r.o.Options, Deps{Logger: slog.New(slog.DiscardHandler)})
-	defer b.Close()
-	if err := r.openKeys(b); err != nil {
-		return err
-	}
-	if err := b.open(ctx, toRestore); err != nil {
-		return err
-	}
-	if err := b.keeper.BeginRestore(ctx, b.js); err != nil {
-		return err
-	}
-	for _, stream := range streamsOfStore() {
-		if err := b.js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("removing the former %s: %w", stream, err)
+	return r.into(ctx, &r.o.Options, func(b *Backend) error {
+		if err := b.keeper.BeginRestore(ctx, b.js); err != nil {
+			return err
 		}
-	}
-	return r.fill(ctx, b, func(name string, content []byte) error { return r.takeFile(name, content, r.o.DataDir) })
+		for _, stream := range streamsOfStore() {
+			if err := b.js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+				return fmt.Errorf("removing the former %s: %w", stream, err)
+			}
+		}
+		return nil
+	})
 }
 
 // streamsOfStore are the streams of all objects and of the history.
@@ -328,7 +323,7 @@ func streamsOfStore() (streams []string) {
 }
 
 // fill writes the content of the backup into the buckets, and gives the store an identity.
-func (r *restore) fill(ctx context.Context, b *Backend, takeFile func(name string, content []byte) error) error {
+func (r *restore) fill(ctx context.Context, b *Backend, dataDir string) error {
 	fillers := map[string]*kvstore.Filler{}
 	_, err := r.o.Source.Read(backup.Visitor{
 		Manifest: func(m backup.Manifest) (err error) {
@@ -343,7 +338,7 @@ func (r *restore) fill(ctx context.Context, b *Backend, takeFile func(name strin
 			}
 			return nil
 		},
-		File: func(f backup.File) error { return takeFile(f.Name, f.Content) },
+		File: func(f backup.File) error { return r.takeFile(f.Name, f.Content, dataDir) },
 		Record: func(resource string, record kvstore.Record) error {
 			r.o.Restoring()
 			return fillers[resource].Add(ctx, record)
@@ -386,10 +381,8 @@ func PreviewRestore(ctx context.Context, o RestoreOptions) (*Preview, error) {
 	}
 	p.IsRefused = Present(survey) > 0 && !survey.Unrestored() && !o.Replace
 	for _, b := range survey.Buckets {
-		for _, kind := range kinds.All() {
-			if b.Name == objects.Bucket(kind) {
-				p.Present[kind.Resource] = b.Objects
-			}
+		if kind := kindOf(b.Name); kind != nil {
+			p.Present[kind.Resource] = b.Objects
 		}
 	}
 	return p, nil

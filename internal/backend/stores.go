@@ -47,20 +47,29 @@ func (b *Backend) release() func(context.Context, jetstream.JetStream, int) bool
 
 // Parts returns what follows the store, each until its context ends. observers are those of each store, by resource.
 func (b *Backend) Parts(observers map[string][]kvstore.Observer) []func(context.Context) {
-	parts := []func(context.Context){
-		func(ctx context.Context) { defer close(b.usable); b.awaitUsable(ctx); b.checkKeys(ctx) },
+	parts := append(b.storeParts(observers),
 		b.WhenUsable(func(ctx context.Context) { b.keeper.Run(ctx, b.js) }),
 		b.WhenUsable(b.takeFormer),
 		b.WhenUsable(func(ctx context.Context) { b.History.Run(ctx, b.js) }),
-	}
-	for resource, store := range b.Stores {
-		parts = append(parts, b.WhenUsable(func(ctx context.Context) { store.Run(ctx, b.js, observers[resource]...) }))
+	)
+	for _, store := range b.Stores {
 		if !b.exclusive {
 			parts = append(parts, func(ctx context.Context) { store.KeepReplicas(ctx, b.js) })
 		}
 	}
 	if b.ballast != nil {
 		parts = append(parts, b.WhenUsable(func(ctx context.Context) { b.ballast.Run(ctx, b.js) }))
+	}
+	return parts
+}
+
+// storeParts are those of Parts that read the objects.
+func (b *Backend) storeParts(observers map[string][]kvstore.Observer) []func(context.Context) {
+	parts := []func(context.Context){
+		func(ctx context.Context) { defer close(b.usable); b.awaitUsable(ctx); b.checkKeys(ctx) },
+	}
+	for resource, store := range b.Stores {
+		parts = append(parts, b.WhenUsable(func(ctx context.Context) { store.Run(ctx, b.js, observers[resource]...) }))
 	}
 	return parts
 }
