@@ -195,10 +195,7 @@ func (a builder) openStore(ctx context.Context) error {
 	}
 	a.memoryLimit = limitMemory(a.log)
 	a.inventory = snapshot.New(snapshot.Options{Logger: a.log, Isolation: a.settings.Access.IsolateNamespaces})
-	find := func(ref model.Ref) *model.Host {
-		view := a.inventory.View()
-		return view.Host(ref)
-	}
+	find := func(ref model.Ref) *model.Host { return a.inventory.View().Host(ref) }
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
 	a.live = newHub(a.App)
@@ -388,13 +385,7 @@ func (a builder) serveAPI() error {
 	if err != nil {
 		return err
 	}
-	a.onClose(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if err := a.api.Shutdown(ctx); err != nil {
-			a.log.Warn("stopping the API", "error", err)
-		}
-	})
+	a.onShutdown("stopping the API", a.api.Shutdown)
 	return nil
 }
 
@@ -439,6 +430,17 @@ func isHost(inv *snapshot.Inventory) func(netaddr.MAC, netip.Addr) bool {
 }
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }
+
+// onShutdown is onClose for what may take some time. what says that in the log if it fails.
+func (a *App) onShutdown(what string, shutdown func(context.Context) error) {
+	a.onClose(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := shutdown(ctx); err != nil {
+			a.log.Warn(what, "error", err)
+		}
+	})
+}
 
 // close closes what New opened, the last first.
 func (a *App) close() {

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/spf13/pflag"
@@ -71,13 +70,7 @@ func openAudit(a builder) (err error) {
 	if a.trail, err = audit.Open(&a.settings.Audit, policy, a.stdout); err != nil {
 		return option.Bad("audit-log-path", "%v", err)
 	}
-	a.onClose(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if err := a.trail.Close(ctx); err != nil {
-			a.log.Warn("closing the audit trail", "error", err)
-		}
-	})
+	a.onShutdown("closing the audit trail", a.trail.Close)
 	return nil
 }
 

@@ -58,12 +58,8 @@ func (a builder) openPortal() (err error) {
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.Limits.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
 			Journal: notes{a.tracker, a.events, a.unknown}, Audit: auditOfLogins(a.App), Ready: a.ready,
-			Image: func(ref model.Ref) *model.Image {
-				view := a.inventory.View()
-				return view.Image(ref)
-			},
-			CHAP:   a.secrets.CHAP,
-			Logger: a.log,
+			Image: func(ref model.Ref) *model.Image { return a.inventory.View().Image(ref) },
+			CHAP:  a.secrets.CHAP, Logger: a.log,
 		})
 		if err != nil {
 			return err
@@ -143,14 +139,13 @@ func (a builder) httpURL() string {
 	if a.settings.Boot.HTTPURL != "" {
 		return a.settings.Boot.HTTPURL
 	}
-	for _, d := range a.listeners {
-		if d.name == "http" {
-			address := d.listener.Addr().String()
-			_, port, _ := net.SplitHostPort(address)
-			return "http://" + net.JoinHostPort(ownAddress(address).String(), port)
-		}
+	d := a.listeners.named("http")
+	if d == nil {
+		return ""
 	}
-	return ""
+	address := d.listener.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	return "http://" + net.JoinHostPort(ownAddress(address).String(), port)
 }
 
 // ownAddress returns the address of a listener or, if that is the wildcard, the first

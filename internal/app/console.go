@@ -64,18 +64,17 @@ func consoleAddress(a *App, r *http.Request) string {
 	if a.settings.Console.URL != "" {
 		return a.settings.Console.URL
 	}
-	for _, d := range a.listeners {
-		if d.name != "https" {
-			continue
-		}
-		name, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			name = strings.Trim(r.Host, "[]")
-		}
-		_, port, err := net.SplitHostPort(d.listener.Addr().String())
-		if err == nil {
-			return "https://" + net.JoinHostPort(name, port) + console.Prefix
-		}
+	d := a.listeners.named("https")
+	if d == nil {
+		return ""
 	}
-	return ""
+	name, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		name = strings.Trim(r.Host, "[]")
+	}
+	_, port, err := net.SplitHostPort(d.listener.Addr().String())
+	if err != nil {
+		return ""
+	}
+	return "https://" + net.JoinHostPort(name, port) + console.Prefix
 }

@@ -92,7 +92,7 @@ func (a greeter) awaitStore(ctx context.Context) bool {
 // apiCommand returns a command that calls the API. Over plain HTTP kubectl sends no
 // credential, whatever its kubeconfig has: there curl reads the token from the file.
 func (a greeter) apiCommand() string {
-	if admin := a.listeners.admin(); admin != nil {
+	if admin := a.listeners.named("admin"); admin != nil {
 		if path, ok := strings.CutPrefix(a.settings.Listeners.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
 		}
@@ -114,7 +114,7 @@ func (a greeter) consolePage() string {
 	if a.console == nil {
 		return ""
 	}
-	if admin := a.listeners.admin(); admin != nil && !strings.HasPrefix(a.settings.Listeners.AdminListen, unixPrefix) {
+	if admin := a.listeners.named("admin"); admin != nil && !strings.HasPrefix(a.settings.Listeners.AdminListen, unixPrefix) {
 		return localURL(admin.name, admin.listener.Addr()) + console.Prefix
 	}
 	if a.settings.Listeners.ListenTLS == "" {
@@ -135,7 +135,7 @@ func isLoopbackURL(server string) bool {
 // example returns a command that shows the config of one of these hosts; "" where there
 // is no admin listener, where a caller is believed, or none has a config.
 func (a greeter) example(macs []string) string {
-	admin := a.listeners.admin()
+	admin := a.listeners.named("admin")
 	if admin == nil {
 		return ""
 	}

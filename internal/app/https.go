@@ -82,10 +82,8 @@ func configsOverHTTPS(a *App) *machine.HTTPS {
 	for _, name := range s.httpsNames() {
 		h.Host = name
 	}
-	for _, d := range a.listeners {
-		if d.name == "https" {
-			h.Port = uint16(d.listener.Addr().(*net.TCPAddr).Port)
-		}
+	if d := a.listeners.named("https"); d != nil {
+		h.Port = uint16(d.listener.Addr().(*net.TCPAddr).Port)
 	}
 	return h
 }

@@ -70,10 +70,10 @@ type httpListener struct {
 // listeners are those of the server.
 type listeners []*httpListener
 
-// admin returns the admin listener; nil without one.
-func (l listeners) admin() *httpListener {
+// named returns the first listener with a name; nil: there is none.
+func (l listeners) named(name string) *httpListener {
 	for _, d := range l {
-		if d.rule.Admin {
+		if d.name == name {
 			return d
 		}
 	}
@@ -82,16 +82,13 @@ func (l listeners) admin() *httpListener {
 
 // names returns the address of the HTTPS listener, unless it is every address of this
 // machine. An address such as 127.0.0.2 is one of no interface.
-func (l listeners) names() (names []string) {
-	for _, d := range l {
-		if d.name != "https" {
-			continue
-		}
+func (l listeners) names() []string {
+	if d := l.named("https"); d != nil {
 		if at, err := netip.ParseAddrPort(d.listener.Addr().String()); err == nil && !at.Addr().IsUnspecified() {
-			names = append(names, at.Addr().WithZone("").String())
+			return []string{at.Addr().WithZone("").String()}
 		}
 	}
-	return names
+	return nil
 }
 
 // kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
@@ -153,10 +150,8 @@ func (a builder) openListeners() error {
 		return err
 	}
 	a.bootTokens = boottoken.NewKey(bootKey)
-	for _, d := range a.listeners {
-		if d.name == "https" {
-			d.server.TLSConfig = a.creds.TLSConfig()
-		}
+	if d := a.listeners.named("https"); d != nil {
+		d.server.TLSConfig = a.creds.TLSConfig()
 	}
 	a.sharing, err = newSharing(a.App)
 	return err
