@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"glowplug/internal/domain/ignition"
@@ -91,13 +92,9 @@ func groups(config *ignition.Config, failed bool) []*step {
 
 // warnings are about the whole config.
 func warnings(config *ignition.Config) []string {
-	var warnings []string
-	can := false
-	for _, user := range config.Passwd.Users {
-		can = can || canLogIn(user)
+	others := &config.Ignition.Config
+	if slices.ContainsFunc(config.Passwd.Users, canLogIn) || len(others.Merge) > 0 || value(others.Replace.Source) != "" {
+		return nil
 	}
-	if !can && len(config.Ignition.Config.Merge) == 0 && value(config.Ignition.Config.Replace.Source) == "" {
-		warnings = append(warnings, "no user of the config can log in: none has an SSH key or a password")
-	}
-	return warnings
+	return []string{"no user of the config can log in: none has an SSH key or a password"}
 }

@@ -96,12 +96,7 @@ func inside(before []*volume, whole disk.Content, at int64, d *device) string {
 }
 
 func startingAt(volumes []*volume, start int64) *volume {
-	for _, v := range volumes {
-		if v.part.Start == start {
-			return v
-		}
-	}
-	return nil
+	return firstOf(volumes, func(v *volume) bool { return v.part.Start == start })
 }
 
 // describe says of a step how its partition is, and what is lost.
@@ -123,12 +118,7 @@ func (part *partitionStep) describe(d *device, made *disk.Partition, before []*v
 	if !part.deletes {
 		return
 	}
-	var old *volume
-	for _, b := range before {
-		if b.number == part.spec.Number {
-			old = b
-		}
-	}
+	old := firstOf(before, func(v *volume) bool { return v.number == part.spec.Number })
 	if s.Loses = lostVolumes(d, before, old); len(s.Loses) == 0 && v != nil {
 		s.Notes = append(s.Notes, "the partition stays where it is: what it contains is not lost")
 	}

@@ -83,10 +83,13 @@ func (d *device) volume(number int) *volume {
 	if number == 0 {
 		return &d.whole
 	}
-	for _, v := range d.volumes {
-		if v.number == number {
-			return v
-		}
+	return firstOf(d.volumes, func(v *volume) bool { return v.number == number })
+}
+
+// firstOf returns the first volume for which ok is true; nil: there is none.
+func firstOf(volumes []*volume, ok func(*volume) bool) *volume {
+	if i := slices.IndexFunc(volumes, ok); i >= 0 {
+		return volumes[i]
 	}
 	return nil
 }

@@ -68,12 +68,7 @@ func (p *planner) partitionNamed(name string) *volume {
 	if of == nil {
 		return nil
 	}
-	for _, v := range of.volumes {
-		if slices.Contains(v.paths(), path.Clean(name)) {
-			return v
-		}
-	}
-	return nil
+	return firstOf(of.volumes, func(v *volume) bool { return slices.Contains(v.paths(), path.Clean(name)) })
 }
 
 // partitionOfPartition plans a partition table in a partition, which Ignition makes, and the kernel

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -92,15 +93,8 @@ func (p *printer) head(plan *Plan) {
 	if plan.Host != "" {
 		subject += " for " + plan.Host
 	}
-	p.line("%s (Ignition %s, disk facts: %s)", subject, plan.IgnitionVersion, orNone(plan.Facts))
+	p.line("%s (Ignition %s, disk facts: %s)", subject, plan.IgnitionVersion, cmp.Or(plan.Facts, "none"))
 	p.line("%s", verdicts[plan.Outcome])
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // important lists the steps that lose data, fail, or are unknown.

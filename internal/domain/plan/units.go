@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	"glowplug/internal/domain/ignition"
 )
@@ -26,7 +25,6 @@ func units(list []ignition.Unit, failed bool) []*step {
 func planUnit(unit ignition.Unit, field string) *step {
 	hasContents := value(unit.Contents) != ""
 	s := &step{Step: Step{Kind: "unit", Name: unit.Name, Field: field}}
-	var details []string
 	switch {
 	case value(unit.Mask):
 		s.Action, s.Field, s.Rule = Mask, field+".mask", "mask is true: the unit becomes a link to /dev/null, and cannot start"
@@ -47,12 +45,11 @@ func planUnit(unit ignition.Unit, field string) *step {
 		s.Action, s.Rule = Keep, "the config says nothing about the unit"
 	}
 	if enabled := unit.Enabled; enabled != nil {
-		details = append(details, map[bool]string{true: "enabled at boot", false: "not enabled at boot"}[*enabled])
+		s.Detail = map[bool]string{true: "enabled at boot", false: "not enabled at boot"}[*enabled]
 	}
 	if !hasContents && s.Action != Mask && s.Action != Keep {
 		s.Notes = append(s.Notes, "the config has no contents for it: the image needs to have the unit")
 	}
-	s.Detail = strings.Join(details, ", ")
 	for i, dropin := range unit.Dropins {
 		if dropin.Contents == nil {
 			continue
