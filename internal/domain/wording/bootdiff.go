@@ -1,6 +1,7 @@
 package wording
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -118,7 +119,7 @@ func (d *BootDifference) Text() string {
 	table := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "\t%s\t%s\n", d.Before, d.After)
 	for _, one := range d.Differences {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", one.What, orNone(one.Before), orNone(one.After))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", one.What, printable(cmp.Or(one.Before, "-")), printable(cmp.Or(one.After, "-")))
 	}
 	_ = table.Flush() // a Builder never fails
 	if d.Content != "" {
@@ -136,12 +137,4 @@ func (d *BootDifference) Text() string {
 // NotCompared says why the bytes of the configs are not compared; "": they are, or need not be.
 func (d *BootDifference) NotCompared() string {
 	return prefixed("the configs are not compared: ", printable(d.Note))
-}
-
-// orNone writes a fact in a table.
-func orNone(value string) string {
-	if value == "" {
-		return "-"
-	}
-	return printable(value)
 }

@@ -3,9 +3,9 @@ package wording
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,14 +199,12 @@ func sums(counts map[string]int) (parts []string) {
 	if counts == nil {
 		return nil
 	}
-	all, names := 0, []string{}
-	for name, n := range counts {
-		all, names = all+n, append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
 	})
+	all := 0
 	for _, name := range names {
+		all += counts[name]
 		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
 	}
 	if len(names) == 0 {
@@ -221,25 +219,11 @@ func sums(counts map[string]int) (parts []string) {
 // Text returns the overview as a text, with what needs attention.
 func (o *Overview) Text(now time.Time) string {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	for _, line := range o.Lines(now) {
-		fmt.Fprintf(t, "%s:\t%s\n", line.Name, printable(line.Text))
+	writeLines(&b, o.Lines(now))
+	writeList(&b, "Needs attention:", o.Attention)
+	if len(o.Attention)+len(o.Withheld) == 0 {
+		b.WriteString(nothing)
 	}
-	_ = t.Flush() // a Builder never fails
-	list := func(heading string, texts []string) {
-		fmt.Fprintln(&b, "\n"+heading)
-		for _, text := range texts {
-			fmt.Fprintln(&b, "- "+printable(text))
-		}
-	}
-	switch {
-	case len(o.Attention) > 0:
-		list("Needs attention:", o.Attention)
-	case len(o.Withheld) == 0:
-		list("Nothing needs attention.", nil)
-	}
-	if len(o.Withheld) > 0 {
-		list("Not read:", o.Withheld)
-	}
+	writeList(&b, "Not read:", o.Withheld)
 	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -96,16 +95,13 @@ func (s *Status) Explain(answer *explain.Explanation) {
 // Planned adds what Ignition would do with the config.
 func (s *Status) Planned(result *plan.Plan) {
 	s.Plan = result.Outcome
-	var lost, failing []string
+	var failing []string
 	result.Walk(func(step *plan.Step) {
-		if !step.NotReached {
-			lost = append(lost, step.Loses...)
-		}
 		if step.Action == plan.Fail {
 			failing = append(failing, step.Kind+" "+step.Name+": "+step.Rule)
 		}
 	})
-	if len(lost) > 0 {
+	if lost := result.Losses(); len(lost) > 0 {
 		s.Attention = append(s.Attention, "Ignition would destroy data with this config: "+strings.Join(lost, "; "))
 	}
 	if len(failing) > 0 {
@@ -172,28 +168,15 @@ func (s *Status) Lines(now time.Time) []Line {
 // Text returns the status as a text, with what needs attention.
 func (s *Status) Text(now time.Time) string {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	for _, line := range s.Lines(now) {
-		fmt.Fprintf(t, "%s:\t%s\n", line.Name, printable(line.Text))
-	}
-	_ = t.Flush() // a Builder never fails
+	writeLines(&b, s.Lines(now))
 	for _, boot := range s.LastBoots {
 		b.WriteString("\n" + boot.Text(now))
 	}
-	list := func(heading string, texts []string) {
-		fmt.Fprintln(&b, "\n"+heading)
-		for _, text := range texts {
-			fmt.Fprintln(&b, "- "+printable(text))
-		}
+	writeList(&b, "Needs attention:", s.Attention)
+	if len(s.Attention) == 0 {
+		b.WriteString(nothing)
 	}
-	if len(s.Attention) > 0 {
-		list("Needs attention:", s.Attention)
-	} else {
-		list("Nothing needs attention.", nil)
-	}
-	if len(s.Earlier) > 0 {
-		list("Earlier warnings:", s.Earlier)
-	}
+	writeList(&b, "Earlier warnings:", s.Earlier)
 	return b.String()
 }
 

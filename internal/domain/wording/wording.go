@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -25,6 +26,28 @@ func (l *lines) add(name string, parts ...string) {
 		*l = append(*l, Line{name, strings.Join(parts, ", ")})
 	}
 }
+
+// writeLines writes lines as a table.
+func writeLines(b *strings.Builder, all []Line) {
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	for _, line := range all {
+		fmt.Fprintf(t, "%s:\t%s\n", line.Name, printable(line.Text))
+	}
+	_ = t.Flush() // a Builder never fails
+}
+
+// writeList writes texts below a heading, if there are any.
+func writeList(b *strings.Builder, heading string, texts []string) {
+	if len(texts) > 0 {
+		fmt.Fprintln(b, "\n"+heading)
+	}
+	for _, text := range texts {
+		fmt.Fprintln(b, "- "+printable(text))
+	}
+}
+
+// nothing stands in place of an empty list of what needs attention.
+const nothing = "\nNothing needs attention.\n"
 
 // Count returns a number with its noun.
 func Count(n int, one, many string) string {
