@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"glowplug/internal/domain/wording"
 )
 
 // Style is how a report is printed.
@@ -79,12 +81,7 @@ func (r *Report) Fprint(w io.Writer, style Style) error {
 	return p.Flush()
 }
 
-func hosts(n int) string {
-	if n == 1 {
-		return "1 host"
-	}
-	return fmt.Sprintf("%d hosts", n)
-}
+func hosts(n int) string { return wording.Count(n, "host", "hosts") }
 
 type printer struct {
 	*bufio.Writer
