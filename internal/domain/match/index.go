@@ -117,9 +117,6 @@ func (x *Index) setInScope(edit *shardmap.Edit, key scopeKey, rule indexed, isLi
 	}
 }
 
-// Len returns the number of rules.
-func (x *Index) Len() int { return x.byRef.Len() }
-
 // Has reports whether there is a rule of a type.
 func (x *Index) Has(typ string) bool { return x.typeUses.Has(typ) }
 

@@ -205,8 +205,8 @@ func TestIndexAgreesWithRank(t *testing.T) {
 				t.Fatalf("seed %d: an index that was changed since answers %s, and %s before", seed, describe(r), describe(a.rule))
 			}
 		}
-		if x.Len() != len(live) || len(x.Rules()) != len(live) {
-			t.Fatalf("the index holds %d rules, want %d", x.Len(), len(live))
+		if x.byRef.Len() != len(live) || len(x.Rules()) != len(live) {
+			t.Fatalf("the index holds %d rules, want %d", x.byRef.Len(), len(live))
 		}
 		for ref := range live {
 			x.Delete(new(shardmap.Edit), ref)
