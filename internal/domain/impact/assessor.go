@@ -43,11 +43,9 @@ func (c *candidate) ref() model.Ref {
 }
 
 func newAssessor(ctx context.Context, o *Options) *assessor {
-	m := newMerger(o.Before.With(&model.Changes{
-		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
-		Roles: o.Changes.Roles, Bindings: o.Changes.Bindings,
-		ClusterRoles: o.Changes.ClusterRoles, ClusterBindings: o.Changes.ClusterBindings,
-	}), o)
+	others := *o.Changes
+	others.Configs = nil
+	m := newMerger(o.Before.With(&others), o)
 	m.writeAll(o.order(), o.Changes.Configs)
 	ofSecrets := map[model.Ref]bool{}
 	for _, ref := range append(o.Secrets.templates(o.Before), o.Secrets.templates(m.view)...) {
