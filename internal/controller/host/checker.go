@@ -239,11 +239,11 @@ func changesImage(old *v1.BareMetalHost, h *model.Host) bool {
 // host that shares an address with it, the advice about it, and one if its image cannot read
 // its config. view has the other objects. old is the stored host, nil for a new one.
 func (c *Checker) HostWarnings(view model.View, host, old *v1.BareMetalHost) []string {
-	sentences := explain.Texts(view.ConflictsOf(host))
 	h := model.HostFrom(host)
 	if h == nil {
-		return sentences
+		return nil
 	}
+	sentences := explain.Texts(view.Conflicts(h))
 	d := c.opts.Decider.On(view, nil)
 	advice := slices.Concat(explain.AdviseHost(d, h), explain.AdviseImage(d, view, h, "does not exist"),
 		explain.AdviseArguments(view.Image(h.Image), host.Spec.KernelArgs))

@@ -99,7 +99,7 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []explain.Condition {
 		matched = stored
 	}
 	all := []explain.Condition{
-		identityUnique(explain.Texts(view.ConflictsOf(host))), matched, explain.ImageReady(c.opts.Decider, view, h),
+		identityUnique(explain.Texts(view.Conflicts(h))), matched, explain.ImageReady(c.opts.Decider, view, h),
 		readable,
 	}
 	// A plan takes too long for each read, and a boot is stuck after some time: these conditions are the stored ones.

@@ -96,7 +96,8 @@ func (v View) HostByHostname(name string) *Host {
 	return best
 }
 
-// Conflicts returns the conflicts of a host, which need not be stored.
+// Conflicts returns the conflicts that a host has, or would have if it were stored: with all hosts but the one of its
+// own namespace and name.
 func (v View) Conflicts(h *Host) []Conflict { return v.state.hosts.conflicts(h) }
 
 // Sharing returns the hosts that have a hardware address, an IP address or the UUID of a host, which need not be
@@ -199,23 +200,3 @@ func (v View) HasConfigs(typ string) bool { return v.state.configs.rules.Has(typ
 
 // Rules returns the rules of all configs, in no order; see Rank for those of islands.
 func (v View) Rules() []*match.Rule { return v.state.configs.rules.Rules() }
-
-// ConflictsOf returns the conflicts that a host has, or would have if it were
-// stored: with all hosts but the one of its own namespace and name. What cannot
-// be read has none.
-func (v View) ConflictsOf(host *v1.BareMetalHost) []Conflict {
-	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
-	h.More = &HostMore{OtherMACs: otherMACs(host.Spec.NICs)}
-	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
-	for _, nic := range nics {
-		if m, err := netaddr.ParseMAC(nic.MAC); err == nil {
-			h.MACs = append(h.MACs, m)
-		}
-		if a, err := netaddr.ParseIP(nic.IP); err == nil {
-			h.IPs = append(h.IPs, a)
-		}
-	}
-	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
-	h.UUID, _ = netaddr.ParseUUID(host.Spec.SystemUUID)
-	return v.state.hosts.conflicts(&h)
-}

@@ -49,7 +49,7 @@ func TestOtherMACsAreIndexed(t *testing.T) {
 	}()))
 	old, v := find("old"), inv.View()
 	const conflict = "[shares MAC " + port + " with BareMetalHost a/old]"
-	if got := fmt.Sprint(v.ConflictsOf(young)); got != conflict || inv.Stats().Conflicting != 2 {
+	if got := fmt.Sprint(conflictsOf(v, young)); got != conflict || inv.Stats().Conflicting != 2 {
 		t.Errorf("conflicts %s, %d hosts", got, inv.Stats().Conflicting)
 	}
 	if !v.Shares(old) || len(v.Sharers(old, model.Addresses{})) != 2 {
