@@ -8,8 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
@@ -44,25 +42,23 @@ func NewInspections(store controller.Store) *Inspections { return &Inspections{s
 func (i *Inspections) Report(ctx context.Context, host *model.Host, hardware *v1.HardwareDetails) error {
 	ctx, cancel := context.WithTimeout(ctx, inspectionTimeout)
 	defer cancel()
-	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		stored := input.(*v1.BareMetalHost)
+	stored, err := controller.Update(ctx, i.store, "/baremetalhosts/"+host.Ref.String(), func(h *v1.BareMetalHost) error {
 		now := i.now()
-		switch before := stored.Status.Inspected; {
-		case string(stored.UID) != host.UID:
-			return nil, nil, ErrGone
-		case equality.Semantic.DeepEqual(stored.Status.Hardware, hardware):
-			return stored, nil, nil
+		switch before := h.Status.Inspected; {
+		case string(h.UID) != host.UID:
+			return controller.ErrUnchanged
+		case equality.Semantic.DeepEqual(h.Status.Hardware, hardware):
+			return nil
 		case before != nil && now.Sub(before.Time) < inspectionPause && !now.Before(before.Time):
-			return nil, nil, ErrTooSoon
+			return ErrTooSoon
 		}
-		stored.Status.Hardware, stored.Status.Inspected = hardware, &metav1.Time{Time: now}
-		return stored, nil, nil
-	}
-	err := i.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+host.Ref.String(), &v1.BareMetalHost{}, false, nil, update, nil)
-	if isNotFound(err) {
+		h.Status.Hardware, h.Status.Inspected = hardware, &metav1.Time{Time: now}
+		return nil
+	})
+	switch {
+	case err == nil && stored == nil:
 		return ErrGone
-	}
-	if err != nil && !errors.Is(err, ErrTooSoon) && !errors.Is(err, ErrGone) {
+	case err != nil && !errors.Is(err, ErrTooSoon):
 		return fmt.Errorf("the hardware of the host %s could not be stored: %w", host.Ref, err)
 	}
 	return err

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -141,7 +140,7 @@ func (w *StatusWriter) write(ctx context.Context, ref model.Ref) error {
 	}
 	u := update{machine: machine, findings: found, conflicts: conflictsOf(w.opts.Inventory.View(), ref), at: time.Now()}
 	err := w.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+ref.String(), &v1.BareMetalHost{}, false, nil, u.apply, nil)
-	if isNotFound(err) {
+	if storage.IsNotFound(err) {
 		err = boots.ErrGone
 	}
 	if err == nil && machine.UID != u.uid { // the stored host is a new one of the same name
@@ -210,6 +209,3 @@ func writeProgress(s *v1.BareMetalHostStatus, m *boots.Machine) {
 		s.LastConfig, s.LastConfigHash = m.Config.String(), m.Hash
 	}
 }
-
-// isNotFound reports whether an object is gone, as the storage or the API says it.
-func isNotFound(err error) bool { return storage.IsNotFound(err) || apierrors.IsNotFound(err) }
