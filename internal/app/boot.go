@@ -85,7 +85,7 @@ func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.tracker, a.events, a.unknown}},
-		Inspections: inspections{host.NewInspections(a.backend.Stores[kinds.BareMetalHosts])},
+		Inspections: host.NewInspections(a.backend.Stores[kinds.BareMetalHosts]),
 		CHAP:        a.secrets.CHAP, Tokens: a.bootTokens,
 		Loaders: a.loaders, Unknown: s.Boot.UnknownHosts, URL: s.Boot.HTTPURL, Portal: s.portalHost,
 		PortalPort: a.portalPort(),

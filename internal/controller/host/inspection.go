@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/model"
 )
 
@@ -21,10 +22,11 @@ const (
 	inspectionTimeout = 3 * time.Second
 )
 
-// Errors of Inspections.Report.
+// Errors of Inspections.Report, which are answers to machines.
 var (
-	ErrTooSoon = errors.New("the hardware of the host has changed a moment ago")
-	ErrGone    = errors.New("the host has been deleted")
+	ErrTooSoon = fault.New(fault.Unavailable,
+		"this machine has reported other hardware a moment ago; report it again in ten seconds")
+	ErrGone = fault.New(fault.NoMatch, "the BareMetalHost of this machine has just been deleted")
 )
 
 // Inspections writes what machines report of their hardware into the status of their hosts. This
@@ -38,7 +40,7 @@ type Inspections struct {
 func NewInspections(store controller.Store) *Inspections { return &Inspections{store, time.Now} }
 
 // Report stores the hardware of a host, and returns once that is durable. A report of what is
-// stored already is not written.
+// stored already is not written. The error is a fault.Error.
 func (i *Inspections) Report(ctx context.Context, host *model.Host, hardware *v1.HardwareDetails) error {
 	ctx, cancel := context.WithTimeout(ctx, inspectionTimeout)
 	defer cancel()
@@ -59,7 +61,10 @@ func (i *Inspections) Report(ctx context.Context, host *model.Host, hardware *v1
 	case err == nil && stored == nil:
 		return ErrGone
 	case err != nil && !errors.Is(err, ErrTooSoon):
-		return fmt.Errorf("the hardware of the host %s could not be stored: %w", host.Ref, err)
+		return &fault.Error{
+			Kind: fault.Unavailable, Sentence: "the hardware of this machine could not be stored yet; report it again in a moment",
+			Cause: fmt.Errorf("the hardware of the host %s could not be stored: %w", host.Ref, err),
+		}
 	}
 	return err
 }
