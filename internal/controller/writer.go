@@ -29,6 +29,9 @@ const (
 	// store is away.
 	AwayMin = 250 * time.Millisecond
 	AwayMax = 10 * time.Second
+	// RefusedPause is the pause after a status that is too large for the store: the operator may change the limits of
+	// the NATS server.
+	RefusedPause = time.Minute
 )
 
 // Store is the part of the store of a resource that a reconciler needs to write.

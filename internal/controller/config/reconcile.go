@@ -18,10 +18,6 @@ import (
 	"glowplug/internal/store/natsd"
 )
 
-// refusedRetry is the pause after a result that the store refuses: the operator may change
-// the limits of the NATS server.
-const refusedRetry = time.Minute
-
 // get returns a config, and nil where there is none.
 func (c *Controller) get(ctx context.Context, ref model.Ref) (*v1.IgnitionConfig, error) {
 	config := &v1.IgnitionConfig{}
@@ -141,12 +137,12 @@ func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cau
 		return nil
 	})
 	if out == nil && !apierrors.IsRequestEntityTooLargeError(err) {
-		return refusedRetry, err
+		return controller.RefusedPause, err
 	}
 	failed := &v1.IgnitionConfig{ObjectMeta: config.ObjectMeta} // the message does not quote the source
 	failed.Status.Phase, failed.Status.ErrorMessage = v1.PhaseError, message
 	c.record(failed) // also where the store has no space for the message
-	return refusedRetry, nil
+	return controller.RefusedPause, nil
 }
 
 func refOf(config *v1.IgnitionConfig) model.Ref {

@@ -127,6 +127,8 @@ func (c *Controller) announce(ctx context.Context, st *state, cdrom *v1.ISCSICdr
 	}
 }
 
+var errNoDirectory = errors.New("this server has no ISO directory: start it with --iso-dir")
+
 // inspect returns the state of a CD-ROM's image.
 func (c *Controller) inspect(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
 	spec := &cdrom.Spec
@@ -135,7 +137,7 @@ func (c *Controller) inspect(ctx context.Context, st *state, cdrom *v1.ISCSICdro
 		return foundIn(v1.PhaseReady, nil)
 	}
 	if c.folder.root == nil {
-		return failed(errors.New("this server has no ISO directory: start it with --iso-dir"))
+		return failed(errNoDirectory)
 	}
 	if spec.Stream != nil {
 		return c.inspectStream(ctx, st, cdrom)

@@ -140,19 +140,17 @@ func (u *Uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // uploadable returns the CD-ROM of a request, if it takes uploads.
 func (u *Uploads) uploadable(r *http.Request) (*v1.ISCSICdrom, error) {
-	var ref Ref
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(parts) != 7 || parts[2] != "namespaces" || parts[4] != "iscsicdroms" || parts[6] != "iso" {
 		return nil, apierrors.NewNotFound(v1.Resource("iscsicdroms"), r.URL.Path)
 	}
-	ref = Ref{Namespace: parts[3], Name: parts[5]}
+	ref := Ref{Namespace: parts[3], Name: parts[5]}
 	cdrom, err := u.c.get(r.Context(), ref)
 	if err != nil {
 		return nil, err
 	}
 	if u.c.folder.root == nil {
-		missing := errors.New("this server has no ISO directory: start it with --iso-dir")
-		return nil, apierrors.NewConflict(v1.Resource("iscsicdroms"), ref.Name, missing)
+		return nil, apierrors.NewConflict(v1.Resource("iscsicdroms"), ref.Name, errNoDirectory)
 	}
 	return cdrom, takesUploads(cdrom)
 }

@@ -35,9 +35,6 @@ const (
 	progressPause = 10 * time.Second
 	writeTimeout  = 30 * time.Second
 	statusWriters = 2
-	// refusedPause is the pause after a status that the store refuses: the operator may
-	// change the limits of the NATS server.
-	refusedPause = time.Minute
 	// hostsPerView is the number of hosts that one view of the inventory is used for.
 	hostsPerView = 256
 	// Passes over all hosts take at most one part in passShare of the time.

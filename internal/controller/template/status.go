@@ -101,7 +101,7 @@ func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duratio
 	config, before, err := c.update(ctx, sum, sum.applyTo)
 	switch {
 	case apierrors.IsRequestEntityTooLargeError(err):
-		return refusedPause, c.refused(ctx, sum, err)
+		return controller.RefusedPause, c.refused(ctx, sum, err)
 	case err != nil:
 		return 0, err
 	}
