@@ -76,14 +76,8 @@ func backedUp() (saved []*kinds.Kind) {
 	return saved
 }
 
-// Opened is a store that is open without a server.
-type Opened struct {
-	backend *Backend
-	stop    func()
-}
-
 // OpenStopped opens the store of a server that does not run, and reads it. Its error is that of a start.
-func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
+func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Backend, error) {
 	if o.NATSURL == "" && !ledger.Holds(o.DataDir) {
 		return nil, option.Bad("data-dir", "%s has no store: name the data directory of the server", o.DataDir)
 	}
@@ -92,40 +86,40 @@ func OpenStopped(ctx context.Context, o *Options, deps Deps) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A store that root has read has files of root.
+	b.closers = slices.Insert(b.closers, 0, func() { _ = keyfile.GiveTree(o.DataDir) })
 	working, cancel := context.WithCancel(ctx)
 	var running wait.Group
 	for _, part := range b.storeParts(nil) {
 		running.StartWithContext(working, part)
 	}
-	opened := &Opened{backend: b, stop: func() {
+	b.onClose(func() {
 		cancel()
 		running.Wait()
+	})
+	if err := awaitRead(ctx, b); err != nil {
 		b.Close()
-		_ = keyfile.GiveTree(o.DataDir) // a store that root has read has files of root
-	}}
-	if err := opened.awaitRead(ctx); err != nil {
-		opened.stop()
 		return nil, err
 	}
-	return opened, nil
+	return b, nil
 }
 
 // awaitRead returns once all buckets were read, or with the reason why one is not.
-func (o *Opened) awaitRead(ctx context.Context) error {
+func awaitRead(ctx context.Context, b *Backend) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err := fmt.Errorf("the store was not read within %v", readTimeout)
 	_ = wait.PollUntilContextCancel(ctx, storeRetry, true, func(context.Context) (bool, error) {
 		select {
-		case err = <-o.backend.failed:
+		case err = <-b.failed:
 			return true, nil
 		default:
 		}
 		for _, kind := range kinds.All() {
-			if o.backend.IsLost(kind.Resource) {
+			if b.IsLost(kind.Resource) {
 				continue
 			}
-			if unread := unread(o.backend.Stores[kind.Resource]); unread != nil {
+			if unread := unread(b.Stores[kind.Resource]); unread != nil {
 				err = unread
 				return false, nil
 			}
@@ -138,11 +132,3 @@ func (o *Opened) awaitRead(ctx context.Context) error {
 
 // readTimeout bounds the time in which a store is read.
 const readTimeout = 2 * time.Minute
-
-// Backup is that of the Backend.
-func (o *Opened) Backup(ctx context.Context, w io.Writer) (backup.Manifest, error) {
-	return o.backend.Backup(ctx, w)
-}
-
-// Close closes the store.
-func (o *Opened) Close() { o.stop() }

@@ -52,7 +52,7 @@ func RestoreOnly(ctx context.Context, o RestoreOptions, only []string, dryRun bo
 		if named == "" {
 			return nil
 		}
-		did, err := opened.restoreObject(ctx, resource, r, o.Replace, dryRun)
+		did, err := restoreObject(ctx, opened.Stores[resource], r, o.Replace, dryRun)
 		done = append(done, RestoredObject{named, did})
 		return err
 	}})
@@ -68,9 +68,8 @@ func RestoreOnly(ctx context.Context, o RestoreOptions, only []string, dryRun bo
 }
 
 // restoreObject puts one object into its bucket.
-func (o *Opened) restoreObject(ctx context.Context, resource string, r kvstore.Record, replace, dryRun bool) (
+func restoreObject(ctx context.Context, store *kvstore.Store, r kvstore.Record, replace, dryRun bool) (
 	did string, err error) {
-	store := o.backend.Stores[resource]
 	present, err := kvstore.Has(ctx, store, r.Key)
 	switch {
 	case err != nil:
