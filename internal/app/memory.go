@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/budget"
+	"glowplug/internal/controller"
 )
 
 const (
@@ -129,17 +130,10 @@ func tendHeap(ctx context.Context, loaded func() bool) {
 		{Name: "/gc/heap/live:bytes"}, {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
 		{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/cpu/classes/user:cpu-seconds"},
 	}
-	ticker := time.NewTicker(heapInterval)
-	defer ticker.Stop()
 	set, returned := maxPercent, false
 	var before, now collection
 	var busyUntil time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for controller.Sleep(ctx, heapInterval) {
 		metrics.Read(samples)
 		before, now = now, collection{samples[1].Value.Float64() + samples[2].Value.Float64(), samples[3].Value.Float64()}
 		if now.isCostlySince(before) {

@@ -74,12 +74,7 @@ type Controller[K comparable] struct {
 // New returns a Controller, which reconciles nothing before Run.
 func New[K comparable](opts Options[K]) *Controller[K] {
 	opts.Workers = max(opts.Workers, 1)
-	if opts.RetryMin == 0 {
-		opts.RetryMin = DefaultRetryMin
-	}
-	if opts.RetryMax == 0 {
-		opts.RetryMax = DefaultRetryMax
-	}
+	opts.RetryMin, opts.RetryMax = cmp.Or(opts.RetryMin, DefaultRetryMin), cmp.Or(opts.RetryMax, DefaultRetryMax)
 	if opts.Group == nil {
 		opts.Group = func(K) string { return "" }
 	}

@@ -58,13 +58,7 @@ func (c *compiler) run(ctx context.Context, src compile.Source) (*compilation, e
 	key := fmt.Sprintf("%s %s %s %t %t\n%s", src.Type, src.Format, src.KickstartVersion, src.Template, src.WithoutForms,
 		src.Config)
 	for ctx.Err() == nil {
-		done := c.flights.DoChan(key, func() (any, error) {
-			if err := c.slots.Acquire(ctx, 1); err != nil {
-				return nil, err
-			}
-			defer c.slots.Release(1)
-			return c.measured(src), nil
-		})
+		done := c.flights.DoChan(key, func() (any, error) { return c.wholly(ctx, src) })
 		select {
 		case flight := <-done:
 			if flight.Err == nil {

@@ -93,9 +93,7 @@ func New(opts Options) *Controller {
 	if opts.Compile == nil {
 		opts.Compile = compile.Compile
 	}
-	if opts.AdmissionLimit == 0 {
-		opts.AdmissionLimit = time.Second
-	}
+	opts.AdmissionLimit = cmp.Or(opts.AdmissionLimit, time.Second)
 	if opts.Misread == nil {
 		opts.Misread = func(string) bool { return false }
 	}
