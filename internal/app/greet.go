@@ -114,7 +114,8 @@ func (a greeter) consolePage() string {
 	if a.console == nil {
 		return ""
 	}
-	if admin := a.listeners.named("admin"); admin != nil && !strings.HasPrefix(a.settings.Listeners.AdminListen, unixPrefix) {
+	isSocket := strings.HasPrefix(a.settings.Listeners.AdminListen, unixPrefix)
+	if admin := a.listeners.named("admin"); admin != nil && !isSocket {
 		return localURL(admin.name, admin.listener.Addr()) + console.Prefix
 	}
 	if a.settings.Listeners.ListenTLS == "" {

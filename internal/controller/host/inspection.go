@@ -62,8 +62,9 @@ func (i *Inspections) Report(ctx context.Context, host *model.Host, hardware *v1
 		return ErrGone
 	case err != nil && !errors.Is(err, ErrTooSoon):
 		return &fault.Error{
-			Kind: fault.Unavailable, Sentence: "the hardware of this machine could not be stored yet; report it again in a moment",
-			Cause: fmt.Errorf("the hardware of the host %s could not be stored: %w", host.Ref, err),
+			Kind:     fault.Unavailable,
+			Sentence: "the hardware of this machine could not be stored yet; report it again in a moment",
+			Cause:    fmt.Errorf("the hardware of the host %s could not be stored: %w", host.Ref, err),
 		}
 	}
 	return err

@@ -195,7 +195,8 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 		Confidential: spec.Confidential, confidentialSource: spec.Confidential,
 	}
 	if c.Type != v1.TypeIgnition && c.Type != v1.TypeKickstart {
-		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", report.Clip(c.Type, 64), v1.TypeIgnition, v1.TypeKickstart)
+		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", report.Clip(c.Type, 64), v1.TypeIgnition,
+			v1.TypeKickstart)
 	}
 	sel := &spec.Selector
 	parsed, err := match.ParseSelector(sel.MatchLabels, sel.MatchExpressions, sel.MatchHostnames, sel.MatchIPs,
