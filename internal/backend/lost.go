@@ -58,7 +58,7 @@ func (b *Backend) AnnounceLost(ctx context.Context, recorder *events.Recorder) {
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
 				if name := kind.Resource + "/" + key; !announced[name] {
 					announced[name] = true
-					recorder.Record(reference(kind.Name, key), v1.EventWarning, reasonLost,
+					recorder.Record(reference(kind, key), v1.EventWarning, reasonLost,
 						strings.TrimSpace("The stored object is lost or damaged. Apply it again, or restore the store from a backup. "+
 							kind.Restored))
 				}
@@ -68,12 +68,12 @@ func (b *Backend) AnnounceLost(ctx context.Context, recorder *events.Recorder) {
 }
 
 // reference names an object by its kind and its bucket key.
-func reference(kind, key string) v1.ObjectReference {
+func reference(kind *kinds.Kind, key string) v1.ObjectReference {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {
 		namespace, name = "", key
 	}
-	return v1.ObjectReference{Kind: kind, APIVersion: "v1", Namespace: namespace, Name: name}
+	return v1.ObjectReference{Kind: kind.Name, APIVersion: kind.GroupVersion.String(), Namespace: namespace, Name: name}
 }
 
 // WriteLost adds the damaged buckets and the lost objects to /readyz?verbose. With the latter the server is ready
