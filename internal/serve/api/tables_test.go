@@ -133,7 +133,8 @@ func TestTables(t *testing.T) {
 			}
 		})
 	}
-	if empty, err := hostTable(nil).ConvertToTable(t.Context(), &v1.BareMetalHostList{}, nil); err != nil || empty.Rows == nil {
+	empty, err := hostTable(nil).ConvertToTable(t.Context(), &v1.BareMetalHostList{}, nil)
+	if err != nil || empty.Rows == nil {
 		t.Errorf("the table of an empty list has null and not no rows: %v", err)
 	}
 	if _, err := hostTable(nil).ConvertToTable(t.Context(), &v1.Event{}, nil); err == nil {
