@@ -29,7 +29,7 @@ run: build ## build and start the server with the examples applied and the folde
 test: ## install what the tests need and run those of every landing
 	./hack/test.sh
 
-test-all: test ## run the long ones as well: random input, fuzz targets, 500 plans, the console
+test-all: test ## run the long ones as well: random input, fuzz targets, 500 plans, slow machines, the console
 	./hack/test-all.sh
 
 test-fast: ## run the tests that need neither root nor installed programs

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests that take long: loops over random input and very large inputs (TEST_ALL), each
-# fuzz target for ten seconds, 500 pairs of a plan and the real Ignition, the console in a browser,
-# and the packages in a Debian of their own. With folders as arguments it runs those of these alone.
+# fuzz target for ten seconds, 500 pairs of a plan and the real Ignition, the stories that wait for
+# slow machines, the console in a browser, and the packages in a Debian of their own. With folders as
+# arguments it runs those of these alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/install-test-packages.sh
@@ -19,6 +20,14 @@ if [ -n "$long" ]; then
 fi
 if [ -n "$(printf '%s\n' internal/domain/plan internal/domain/disk test/plan | owned)" ]; then
   make test-plan || failed=1
+fi
+
+# Machines that are emulated slowly, by themselves: beside other tests they would fail on time alone.
+booted='^(internal/(serve/(machine|pxe|tftp|iscsi)|domain/(decide|grub|ipxe|iso)|loader)(/.*)?|test/e2e)$'
+if [ -z "$chosen" ] || grep -qE "$booted" <<<"$chosen"; then
+  stories=$(awk '/^func Test/ {name = $2; sub(/\(.*/, "", name)} /testkit.NeedsThorough/ {print name}' test/e2e/*_test.go)
+  echo "== stories of slow machines:" $stories
+  TEST_ALL=1 TEST_E2E=1 go test -count=1 -timeout 40m -run "^($(paste -sd '|' <<<"$stories"))\$" ./test/e2e || failed=1
 fi
 
 # The console shows what these have: its pages, the words of remedies, and the API.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,7 +146,7 @@ func (u *uploader) once(ctx context.Context) (cdrom *v1.ISCSICdrom, again bool, 
 		return nil, true, err
 	}
 	u.bar.now = from
-	body := &uploadBody{from: io.NewSectionReader(u.file, from, u.size-from), count: u.bar.add}
+	body := client.NewBody(io.NewSectionReader(u.file, from, u.size-from), u.bar.add)
 	defer body.Close()
 	request := u.request(http.MethodPut, "iso")
 	request.Upload, request.Length = body, u.size-from
@@ -208,36 +207,5 @@ func (u *uploader) report(w io.Writer, cdrom *v1.ISCSICdrom) error {
 	if s.Phase == v1.PhaseError {
 		return fmt.Errorf("the image was uploaded, but cannot be served: %s", s.ErrorMessage)
 	}
-	return nil
-}
-
-// uploadBody is the body of one try. A transport may still read it after it has answered
-// the request (http.Request.Body), while the next try runs. So each body has its own
-// position in the file, and does not count after Close.
-type uploadBody struct {
-	from  io.Reader
-	count func(int64)
-
-	mu     sync.Mutex
-	closed bool
-}
-
-// Read implements io.Reader.
-func (b *uploadBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return 0, os.ErrClosed
-	}
-	n, err := b.from.Read(p)
-	b.count(int64(n))
-	return n, err
-}
-
-// Close implements io.Closer. No Read is under way when it returns.
-func (b *uploadBody) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
 	return nil
 }

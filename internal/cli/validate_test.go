@@ -30,11 +30,7 @@ func TestFormsOfALargeConfig(t *testing.T) {
 
 // TestManifestOnStandardInputIsNotCut: what is too large is refused, and not applied up to its bound.
 func TestManifestOnStandardInputIsNotCut(t *testing.T) {
-	text := bytes.Repeat([]byte("#\n"), maxManifest/2)
-	if _, _, err := readFile("-", bytes.NewReader(text)); err != nil {
-		t.Error(err)
-	}
-	_, _, err := readFile("-", bytes.NewReader(append(text, '#')))
+	_, _, err := readFile("-", bytes.NewReader(make([]byte, maxManifest+1)))
 	if err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Error(err)
 	}

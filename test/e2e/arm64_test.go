@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"glowplug/internal/testkit"
 )
 
 // installerARM64 has Debian's installer for arm64: a signed shim and GRUB, a kernel, and an initial RAM disk.
@@ -49,6 +51,7 @@ func guestInitrdARM64(t *testing.T) string {
 // TestNetworkBootARM64: firmware of an arm64 machine gets an address and shim from the server, shim GRUB, and GRUB the
 // configuration, the kernel and the initial RAM disk of its machine over TFTP. Debian 12 has no iPXE for arm64.
 func TestNetworkBootARM64(t *testing.T) {
+	testkit.NeedsThorough(t)
 	needs(t, "root", "ip", "qemu-system-aarch64")
 	for _, file := range []string{aavmfCode, aavmfVars, installerARM64} {
 		if _, err := os.Stat(file); err != nil {

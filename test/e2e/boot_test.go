@@ -332,6 +332,7 @@ func TestBootMenu(t *testing.T) {
 // TestBootDracut boots a machine whose system is systemd, started by dracut with
 // Ignition's own module, as on the distributions that have Ignition.
 func TestBootDracut(t *testing.T) {
+	testkit.NeedsThorough(t)
 	needs(t, "dracut", "dhclient", "arping")
 	r := bootRackWith(t, dracutISO)
 	console := r.guest(1, "52:54:00:00:00:01", false).boot(t, "GUEST-DONE", "emergency mode", diskMarker)
@@ -343,6 +344,7 @@ func TestBootDracut(t *testing.T) {
 // its disk, also after the server was killed; and its image again when it is
 // armed again.
 func TestBootOnce(t *testing.T) {
+	testkit.NeedsThorough(t)
 	r := bootRack(t)
 	g := r.guest(1, "52:54:00:00:00:01", false)
 	installs := func() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"glowplug/internal/testkit"
 	"glowplug/test/launch"
 )
 
@@ -21,6 +22,7 @@ var isolinuxFiles = []string{"/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinu
 // of, so that the sizes put the configuration at different places of such a block. isolinux and GRUB on
 // UEFI read what they need.
 func TestMovedConfigBoots(t *testing.T) {
+	testkit.NeedsThorough(t)
 	needs(t, "qemu-system-x86_64", "grub-mkrescue", "xorriso", "mformat")
 	kernels, _ := filepath.Glob("/boot/vmlinuz-*-amd64")
 	if len(kernels) == 0 {
