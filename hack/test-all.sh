@@ -23,7 +23,7 @@ if [ -n "$(printf '%s\n' internal/domain/plan internal/domain/disk test/plan | o
 fi
 
 # Machines that are emulated slowly, by themselves: beside other tests they would fail on time alone.
-booted='^(internal/(serve/(machine|pxe|tftp|iscsi)|domain/(decide|grub|ipxe|iso)|loader)(/.*)?|test/e2e)$'
+booted='^(internal/(serve/(machine|pxe|tftp|iscsi)|domain/(decide|grub|ipxe|iso)|store/boots|loader)(/.*)?|test/e2e)$'
 if [ -z "$chosen" ] || grep -qE "$booted" <<<"$chosen"; then
   stories=$(awk '/^func Test/ {name = $2; sub(/\(.*/, "", name)} /testkit.NeedsThorough/ {print name}' test/e2e/*_test.go)
   echo "== stories of slow machines:" $stories
