@@ -18,8 +18,10 @@ type machine struct {
 	model.Boot
 	// open is the whole boot while a part of it is not stored; nil: the bucket has all of it.
 	open *v1.Boot
-	// ended are former boots that are not in the history yet, the oldest first.
-	ended []*v1.Boot
+	// ended are former boots that are not in the history yet, the oldest first. leaving is true where some of them can go
+	// there now.
+	ended   []*v1.Boot
+	leaving bool
 	// kept is the number of the boot in the bucket.
 	kept int64
 	// revision is that of the last message of the host's key in the bucket; 0: there is none.
@@ -245,6 +247,7 @@ func (t *Tracker) machineLocked(h *model.Host) *machine {
 	case m.UID != h.UID:
 		t.openLocked(m)
 		m.supersede(t.opts.Metrics, decide.ImageStep, time.Now())
+		t.leaveLocked(m)
 		m.resolve(ErrGone)
 		m.Boot = model.Boot{Host: h.Ref, UID: h.UID, Number: m.Number, Progress: h.Progress}
 		m.open, m.unwritten = newBoot(&m.Boot), false

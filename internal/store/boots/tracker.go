@@ -97,6 +97,9 @@ type Tracker struct {
 	// soon are the machines whose boot has to be stored within a second, and late those that can wait, that which is due
 	// first at the head.
 	soon, late []waiting
+	// leaving are the machines of which former boots can go to the history, and left holds one: there may be some.
+	leaving []*machine
+	left    chan struct{}
 	// recorded is the time of the last write, gap the time from it to the next one at the least, and lately the number of
 	// boots that were written, of which each counts less and less as time passes.
 	recorded time.Time
@@ -117,7 +120,8 @@ func New(opts Options) *Tracker {
 		opts.Stored = func(model.Ref) *v1.Boot { return nil }
 	}
 	return &Tracker{
-		opts: opts, due: feed.New(Due{}), wake: make(chan struct{}, 1), machines: make(map[model.Ref]*machine),
+		opts: opts, due: feed.New(Due{}), wake: make(chan struct{}, 1), left: make(chan struct{}, 1),
+		machines: make(map[model.Ref]*machine),
 	}
 }
 
@@ -277,6 +281,7 @@ func (t *Tracker) advance(host *model.Host, c change) (isNew bool) {
 	if isNew {
 		if b := t.openLocked(m); began || c.fails() && isOver(b) {
 			m.begin(t.opts.Metrics, c.step, at)
+			t.leaveLocked(m)
 		}
 	}
 	if m.Progress = next; isNew {

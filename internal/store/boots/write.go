@@ -7,11 +7,11 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/batch"
 	"glowplug/internal/store/kvstore"
@@ -139,10 +139,6 @@ type writing struct {
 	// change is the newest change of the machine, and number that of its boot.
 	change uint64
 	number int64
-	// before are the former boots that the bucket has had: they go to the history before the next one overwrites them.
-	// The others, between two writes, go there after it: the history must never be ahead of the bucket, from which a
-	// server that starts goes on to count.
-	before, after []*v1.Boot
 }
 
 // next removes the next boots from the queues. all is true where none waits any longer.
@@ -175,7 +171,7 @@ func (t *Tracker) takeLocked(writes []writing, queue *[]waiting, all bool) []wri
 			continue
 		}
 		m.queue = nil
-		if m.unstored() { // or another server has stored it
+		if m.unstored() && len(m.overwritten()) == 0 { // or another server has stored it
 			writes = append(writes, writeLocked(t, m))
 		}
 	}
@@ -192,26 +188,12 @@ func writeLocked(t *Tracker, m *machine) writing {
 		put.Object = b.DeepCopy()
 	}
 	m.inFlight = true
-	w := writing{machine: m, put: put, change: m.changes, number: m.Number}
-	for _, b := range m.ended {
-		if b.Number <= m.kept && m.revision > 0 {
-			w.before = append(w.before, b)
-		} else {
-			w.after = append(w.after, b)
-		}
-	}
-	return w
+	return writing{machine: m, put: put, change: m.changes, number: m.Number}
 }
 
 // write stores the next boots. n is their number.
 func (t *Tracker) write(ctx context.Context, all bool) (n int, err error) {
 	writes := t.next(all)
-	// First the history: a boot that is in both is in the history once. Without room for it states go on.
-	var before []*v1.Boot
-	for _, w := range writes {
-		before = append(before, w.before...)
-	}
-	keep(ctx, t.archive, before)
 	if len(writes) > batch.Small {
 		return len(writes), put(ctx, t, writes)
 	}
@@ -222,29 +204,15 @@ func (t *Tracker) write(ctx context.Context, all bool) (n int, err error) {
 	return len(writes), putting.Wait()
 }
 
-// keep takes former boots into the history, which may be nil.
-func keep(ctx context.Context, archive Archive, ended []*v1.Boot) {
-	if archive == nil {
-		return
-	}
-	for part := range slices.Chunk(ended, batch.Max) {
-		_ = archive.Append(ctx, part) // it logs and counts what it cannot take
-	}
-}
-
 // put stores a batch.
 func put(ctx context.Context, t *Tracker, writes []writing) error {
 	var puts []kvstore.Put
-	var after []*v1.Boot
 	for _, w := range writes {
-		puts, after = append(puts, w.put), append(after, w.after...)
+		puts = append(puts, w.put)
 	}
 	began := time.Now()
 	last, err := t.store.PutAll(ctx, puts)
 	t.opts.Metrics.wrote(len(puts), err, time.Since(began))
-	if err == nil {
-		defer keep(ctx, t.archive, after) // once the boots have their answers
-	}
 	return t.written(writes, last, err)
 }
 
@@ -283,9 +251,7 @@ func (t *Tracker) written(writes []writing, last uint64, err error) error {
 func (t *Tracker) storedLocked(w *writing, revision uint64) {
 	m := w.machine
 	m.revision, m.stored, m.kept = max(m.revision, revision), w.change, w.number
-	m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool {
-		return slices.Contains(w.before, b) || slices.Contains(w.after, b)
-	})
+	t.leaveLocked(m)
 	m.unwritten, m.own = !model.IsStranger(m.Host), true
 	if m.outcome != nil && m.stored >= m.outcome.change {
 		m.resolve(nil)
@@ -311,6 +277,9 @@ func (t *Tracker) Run(ctx context.Context, store Store, archive Archive) {
 	t.store, t.archive = store, archive
 	t.mu.Unlock()
 	t.due.Publish(Due{})
+	var archiving sync.WaitGroup
+	defer archiving.Wait()
+	archiving.Go(func() { t.keepFormer(ctx) })
 	away := awayMin
 	for ctx.Err() == nil {
 		if pause := pauseOf(t); pause > 0 {
@@ -368,7 +337,9 @@ func (t *Tracker) Shutdown(ctx context.Context) error {
 	var err error
 	for n := 1; n > 0 && err == nil; {
 		if err = ctx.Err(); err == nil {
+			kept := t.archiveNext(ctx)
 			n, err = t.write(ctx, true)
+			n += kept
 		}
 	}
 	t.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -62,10 +63,10 @@ func (codec) Decode(value []byte, into runtime.Object) error {
 	defer func() { into.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) }()
 	config, ok := into.(*v1.IgnitionConfig)
 	if !ok {
-		return json.Unmarshal(value, into)
+		return jsonv1.Unmarshal(value, into)
 	}
 	stored := storedConfig{IgnitionConfig: config}
-	err := json.Unmarshal(value, &stored)
+	err := jsonv1.Unmarshal(value, &stored)
 	config.Compiled = stored.Compiled
 	return err
 }
