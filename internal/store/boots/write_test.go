@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +227,39 @@ func TestShutdownStoresTheRest(t *testing.T) {
 		if err := r.Complete(t.Context(), newHost("late")); err == nil {
 			t.Error("a boot-complete after Shutdown is answered as if it were durable")
 		}
+	})
+}
+
+// slow is a history that takes a while, and nothing from a caller who goes away meanwhile.
+type slow struct{ Archive }
+
+func (s slow) Append(ctx context.Context, boots []*v1.Boot) error {
+	time.Sleep(time.Second)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Archive.Append(ctx, boots)
+}
+
+// TestStopKeepsFormerBoots: a server that stops while a former boot goes to the history gives it not up.
+func TestStopKeepsFormerBoots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx, r.bucket, slow{r.bucket}) })
+		host := newHost("server1")
+		r.script(host)
+		pass(time.Minute)
+		r.script(host)
+		pass(time.Millisecond) // the former boot is under way
+		cancel()
+		running.Wait()
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.wantLog(t, "stored g10/server1.1", "kept g10/server1.1", "stored g10/server1.2")
 	})
 }
 
