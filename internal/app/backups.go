@@ -57,8 +57,8 @@ func newBackups(a *App) *backups.Backups {
 		a.log.Warn("the store is encrypted, and its backups are not", "dir", o.Dir, "hint", "give --backup-recipient")
 	}
 	return backups.New(backups.Options{
-		Dir: o.Dir, Every: o.Every, Keep: o.Keep, Recipients: a.settings.backupsFor, Write: a.backend.Backup,
-		Done:   a.members.SetLastBackup,
+		Dir: o.Dir, Every: o.Every, Keep: o.Keep, Recipients: a.settings.backupsFor,
+		Store: a.backend.ID, Write: a.backend.Backup, Done: a.members.SetLastBackup,
 		Logger: a.log, Registerer: a.metrics,
 	})
 }

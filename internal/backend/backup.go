@@ -25,6 +25,9 @@ import (
 	"glowplug/internal/version"
 )
 
+// ID returns the identity of the store; "": it is not known yet.
+func (b *Backend) ID() string { return b.ledger.ID() }
+
 // Backup writes a backup of the store, as it is at one moment, with the credentials of the data directory. It is
 // refused where the store has lost something: in the series of backups, one that lacks it would replace one that
 // has it.

@@ -36,6 +36,8 @@ type Options struct {
 	Keep  int
 	// Recipients are those that the backups are encrypted for; none: they are not encrypted.
 	Recipients []age.Recipient
+	// Store returns the identity of the store; "": it is not known yet. The folder may have backups of other stores.
+	Store func() string
 	// Write writes a backup.
 	Write func(context.Context, io.Writer) (backup.Manifest, error)
 	// Done is called with the time of the newest good backup; nil: it is not.
@@ -138,22 +140,24 @@ func (b *Backups) prune(now time.Time) (err error) {
 	return err
 }
 
-// pattern is that of the names that backup.Name gives.
-var pattern = regexp.MustCompile(`^glowplug-\d{8}T\d{6}Z\.tar\.gz(\.age)?$`)
+// pattern is that of the names that backup.Name gives, and has given without the store.
+var pattern = regexp.MustCompile(`^glowplug-\d{8}T\d{6}Z(?:-(\w+))?\.tar\.gz(?:\.age)?$`)
 
 // skew bounds the clock skew between servers that write into the same folder.
 const skew = time.Minute
 
-// names returns the names of the backups in the folder, which is made if it is missing, the oldest first. Those of the
-// future, which were written while the clock was wrong, are left alone until their time comes: they would push out the
-// ones that are written now, and hide that there are none.
+// names returns the names of the backups of this store in the folder, which is made if it is missing, the oldest first.
+// Those of the future, which were written while the clock was wrong, are left alone until their time comes: they would
+// push out the ones that are written now, and hide that there are none.
 func (b *Backups) names(now time.Time) (names []string, err error) {
 	if err := os.MkdirAll(b.opts.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(b.opts.Dir)
+	store := backup.ShortID(b.opts.Store())
 	for _, entry := range entries {
-		isOwn := entry.Type().IsRegular() && pattern.MatchString(entry.Name())
+		name := pattern.FindStringSubmatch(entry.Name())
+		isOwn := entry.Type().IsRegular() && name != nil && (name[1] == "" || name[1] == store)
 		if isOwn && !timeOf(entry.Name()).After(now.Add(skew)) {
 			names = append(names, entry.Name())
 		}
@@ -163,7 +167,7 @@ func (b *Backups) names(now time.Time) (names []string, err error) {
 }
 
 func timeOf(name string) time.Time {
-	text, _, _ := strings.Cut(strings.TrimPrefix(name, "glowplug-"), ".")
-	at, _ := time.Parse("20060102T150405Z", text)
+	const layout = "20060102T150405Z"
+	at, _ := time.Parse(layout, strings.TrimPrefix(name, "glowplug-")[:len(layout)])
 	return at
 }

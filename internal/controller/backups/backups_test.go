@@ -38,8 +38,9 @@ func TestBackupsAtIntervals(t *testing.T) {
 	log, logged := logstest.Logger()
 	var done time.Time
 	opts := Options{Dir: dir, Every: 6 * time.Hour, Keep: 3, Logger: log, Done: func(at time.Time) { done = at },
+		Store: func() string { return "OURSTORE7" },
 		Write: func(ctx context.Context, w io.Writer) (backup.Manifest, error) {
-			m := backup.Manifest{Created: now}
+			m := backup.Manifest{Created: now, Store: "OURSTORE7"}
 			return m, errors.Join(backup.Write(ctx, w, m, nil, nil, func() {}), failure)
 		}}
 	b := New(opts)
@@ -62,7 +63,7 @@ func TestBackupsAtIntervals(t *testing.T) {
 		b.step(t.Context(), now)
 	}
 	named := func(hours time.Duration) string {
-		return backup.Name(backup.Manifest{Created: began.Add(hours * time.Hour)}, false)
+		return backup.Name(backup.Manifest{Created: began.Add(hours * time.Hour), Store: "OURSTORE7"}, false)
 	}
 	want := []string{named(12), named(18), named(24), "mine.tar.gz"}
 	if got := folder(t, dir); !slices.Equal(got, want) {
@@ -101,5 +102,37 @@ func TestBackupsAtIntervals(t *testing.T) {
 	b.step(t.Context(), now)
 	if got := folder(t, dir); !slices.Equal(got[:3], append(links, named(24))) {
 		t.Errorf("beside what is of somebody else: %v", got)
+	}
+}
+
+// TestStoresShareAFolder: each of two stores with one folder has its own backups there, and removes none of the other.
+// Those from before names had the store count as one's own.
+func TestStoresShareAFolder(t *testing.T) {
+	dir, began := t.TempDir(), time.Now().UTC().Truncate(time.Second).Add(-72*time.Hour)
+	name := func(store string, at time.Time) string {
+		return backup.Name(backup.Manifest{Created: at, Store: store}, false)
+	}
+	former := "glowplug-20260101T000000Z.tar.gz"
+	if err := os.WriteFile(filepath.Join(dir, former), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	step := func(store string, now time.Time) time.Duration {
+		b := New(Options{Dir: dir, Every: time.Hour, Keep: 2, Store: func() string { return store },
+			Write: func(ctx context.Context, w io.Writer) (backup.Manifest, error) {
+				m := backup.Manifest{Created: now, Store: store}
+				return m, backup.Write(ctx, w, m, nil, nil, func() {})
+			}})
+		return b.step(t.Context(), now)
+	}
+	step("STOREA123", began)
+	if wait := step("STOREB123", began.Add(time.Minute)); wait != time.Hour {
+		t.Errorf("the second store waits %v: it takes the backup of the first one for its own", wait)
+	}
+	step("STOREA123", began.Add(time.Hour))
+	step("STOREA123", began.Add(2*time.Hour))
+	want := []string{name("STOREB123", began.Add(time.Minute)),
+		name("STOREA123", began.Add(time.Hour)), name("STOREA123", began.Add(2*time.Hour))}
+	if got := folder(t, dir); !slices.Equal(got, want) {
+		t.Errorf("the folder has %q, want %q", got, want)
 	}
 }

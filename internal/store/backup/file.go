@@ -73,11 +73,14 @@ func isOther(path string) bool {
 	return err == nil && !info.Mode().IsRegular()
 }
 
-// Name is the name of the file of a backup that is one of many.
+// Name is the name of the file of a backup that is one of many, among them those of other stores.
 func Name(m Manifest, sealed bool) string {
-	name := fmt.Sprintf("glowplug-%s.tar.gz", m.Created.UTC().Format("20060102T150405Z"))
+	name := fmt.Sprintf("glowplug-%s-%s.tar.gz", m.Created.UTC().Format("20060102T150405Z"), ShortID(m.Store))
 	if sealed {
 		name += ".age"
 	}
 	return name
 }
+
+// ShortID is the part of the identity of a store that is in the names of its backups.
+func ShortID(store string) string { return store[:min(len(store), 8)] }
