@@ -218,7 +218,8 @@ func (e *explainer) complete(cmd *cobra.Command, args []string, word string) ([]
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var words []string
-	if !slices.ContainsFunc(args, func(arg string) bool { return !strings.Contains(arg, "=") }) {
+	isFirst := !slices.ContainsFunc(args, func(arg string) bool { return !strings.Contains(arg, "=") })
+	if isFirst && flagsFromEnvironment(cmd.Flags()) == nil {
 		typed := hostName(word)
 		for _, name := range e.hostNames(cmd.Context(), typed != "") {
 			if strings.HasPrefix(name, typed) {
