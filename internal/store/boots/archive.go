@@ -24,7 +24,7 @@ func (m *machine) overwritten() []*v1.Boot {
 }
 
 // leaveLocked has the former boots of a machine taken into the history, as far as they can.
-func (t *Tracker) leaveLocked(m *machine) {
+func leaveLocked(t *Tracker, m *machine) {
 	if !m.leaving && len(m.overwritten()) > 0 {
 		m.leaving = true
 		t.leaving = append(t.leaving, m)
@@ -33,17 +33,17 @@ func (t *Tracker) leaveLocked(m *machine) {
 }
 
 // keepFormer takes former boots into the history until ctx ends, which gives up none of them.
-func (t *Tracker) keepFormer(ctx context.Context) {
+func keepFormer(ctx context.Context, t *Tracker) {
 	for ctx.Err() == nil {
 		sleep(ctx, idle, t.left)
-		for ctx.Err() == nil && t.archiveNext(context.WithoutCancel(ctx)) > 0 {
+		for ctx.Err() == nil && archiveNext(context.WithoutCancel(ctx), t) > 0 {
 			sleep(ctx, archivePause, nil)
 		}
 	}
 }
 
 // archiveNext takes the next former boots into the history. n is their number. Without room for them states go on.
-func (t *Tracker) archiveNext(ctx context.Context) (n int) {
+func archiveNext(ctx context.Context, t *Tracker) (n int) {
 	t.mu.Lock()
 	taken := 0
 	var former []*v1.Boot
@@ -61,7 +61,7 @@ func (t *Tracker) archiveNext(ctx context.Context) (n int) {
 	for _, m := range machines {
 		m.leaving = false
 		m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool { return slices.Contains(former, b) })
-		t.leaveLocked(m)
+		leaveLocked(t, m)
 		if m.unstored() {
 			t.enqueueLocked(m)
 		}

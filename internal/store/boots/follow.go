@@ -49,7 +49,7 @@ func (f follower) take(item kvstore.Item, loading bool) {
 			m.stored, m.ended = m.changes, nil
 			m.resolve(nil)
 		}
-		f.tracker.leaveLocked(m)
+		leaveLocked(f.tracker, m)
 		m.unwritten = !model.IsStranger(m.Host)
 	}
 	if !loading && !model.IsStranger(theirs.Host) {

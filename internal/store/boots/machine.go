@@ -247,7 +247,7 @@ func (t *Tracker) machineLocked(h *model.Host) *machine {
 	case m.UID != h.UID:
 		t.openLocked(m)
 		m.supersede(t.opts.Metrics, decide.ImageStep, time.Now())
-		t.leaveLocked(m)
+		leaveLocked(t, m)
 		m.resolve(ErrGone)
 		m.Boot = model.Boot{Host: h.Ref, UID: h.UID, Number: m.Number, Progress: h.Progress}
 		m.open, m.unwritten = newBoot(&m.Boot), false

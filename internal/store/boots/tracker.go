@@ -281,7 +281,7 @@ func (t *Tracker) advance(host *model.Host, c change) (isNew bool) {
 	if isNew {
 		if b := t.openLocked(m); began || c.fails() && isOver(b) {
 			m.begin(t.opts.Metrics, c.step, at)
-			t.leaveLocked(m)
+			leaveLocked(t, m)
 		}
 	}
 	if m.Progress = next; isNew {

@@ -251,7 +251,7 @@ func (t *Tracker) written(writes []writing, last uint64, err error) error {
 func (t *Tracker) storedLocked(w *writing, revision uint64) {
 	m := w.machine
 	m.revision, m.stored, m.kept = max(m.revision, revision), w.change, w.number
-	t.leaveLocked(m)
+	leaveLocked(t, m)
 	m.unwritten, m.own = !model.IsStranger(m.Host), true
 	if m.outcome != nil && m.stored >= m.outcome.change {
 		m.resolve(nil)
@@ -279,7 +279,7 @@ func (t *Tracker) Run(ctx context.Context, store Store, archive Archive) {
 	t.due.Publish(Due{})
 	var archiving sync.WaitGroup
 	defer archiving.Wait()
-	archiving.Go(func() { t.keepFormer(ctx) })
+	archiving.Go(func() { keepFormer(ctx, t) })
 	away := awayMin
 	for ctx.Err() == nil {
 		if pause := pauseOf(t); pause > 0 {
@@ -337,7 +337,7 @@ func (t *Tracker) Shutdown(ctx context.Context) error {
 	var err error
 	for n := 1; n > 0 && err == nil; {
 		if err = ctx.Err(); err == nil {
-			kept := t.archiveNext(ctx)
+			kept := archiveNext(ctx, t)
 			n, err = t.write(ctx, true)
 			n += kept
 		}
