@@ -62,7 +62,7 @@ func (b *Backend) Fsck(ctx context.Context) (*Checked, error) {
 	if err := b.keeper.Mismatch(); err != nil {
 		c.problem("store", err.Error())
 	}
-	return c, b.inspect(ctx, c)
+	return c, inspect(ctx, b, c)
 }
 
 // FsckStopped is Fsck for the store of a server that does not run.
@@ -95,7 +95,7 @@ func FsckStopped(ctx context.Context, o *Options, warn func(message, remedy stri
 			c.problem(d.Bucket, d.Error())
 		}
 	}
-	return c, b.inspect(ctx, c)
+	return c, inspect(ctx, b, c)
 }
 
 // surveyed adds what the data directory knows of a bucket, and the bucket lacks.
@@ -122,7 +122,7 @@ func resourceOf(bucket string) string {
 }
 
 // inspect reads the buckets and the history.
-func (b *Backend) inspect(ctx context.Context, c *Checked) error {
+func inspect(ctx context.Context, b *Backend, c *Checked) error {
 	var newest []*v1.Boot
 	for _, kind := range kinds.All() {
 		opts := kvstore.Options{Logger: slog.New(slog.DiscardHandler), Cipher: b.keys.Of(kind.GroupResource())}
