@@ -14,10 +14,10 @@ import (
 	"glowplug/internal/testkit"
 )
 
-// startSmall starts over a NATS server that takes messages of 1 MiB.
+// startSmall starts over a NATS server that takes messages of 256 KiB.
 func startSmall(t *testing.T, change ...func(*Options)) (*site, *external) {
 	t.Helper()
-	nats := newExternal(t, 1<<20)
+	nats := newExternal(t, 256<<10)
 	return startOn(t, storeOn(t, nats.jetStream(), false), change...), nats
 }
 
@@ -51,13 +51,13 @@ func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
 	s, nats := startSmall(t)
 	grown := func(name string, size int) *v1.IgnitionConfig { return over(name, letters(size)) }
 	for _, name := range []string{"one", "two"} {
-		s.put(grown(name, 200_000))
+		s.put(grown(name, 50_000))
 	}
 	s.put(over("top", "mine", "one", "two"))
 	testkit.Until(t, "it comes to pass", func() bool { return s.stored("top").Status.Phase == v1.PhaseReady })
 	was := s.stored("top")
 	for _, name := range []string{"one", "two"} {
-		s.put(grown(name, 420_000))
+		s.put(grown(name, 105_000))
 	}
 	testkit.Until(t, "it comes to pass", func() bool { return s.refused("top") })
 	now := s.stored("top")
@@ -77,7 +77,7 @@ func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
 	}
 	testkit.Until(t, "it comes to pass", func() bool {
 		s.queue.Enqueue(advance("top")) // as after a minute
-		return s.stored("top").Status.Phase == v1.PhaseReady && len(s.stored("top").Compiled.Artifact) > 800_000
+		return s.stored("top").Status.Phase == v1.PhaseReady && len(s.stored("top").Compiled.Artifact) > 200_000
 	})
 }
 
@@ -87,7 +87,7 @@ func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 	slow := make(chan struct{})
 	s, nats := startSmall(t, func(o *Options) {
 		o.Compile = func(src compile.Source) (*compile.Artifact, report.Report) {
-			if len(src.Config) > 100_000 {
+			if len(src.Config) > 25_000 {
 				<-slow
 			}
 			return compile.Compile(src)
@@ -96,7 +96,7 @@ func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 	s.opts.AdmissionLimit = 50 * time.Millisecond
 	s.put(over("x", "small"))
 	small := s.stored("x")
-	large := over("x", letters(900_000))
+	large := over("x", letters(225_000))
 	s.put(large)
 	if phase := s.stored("x").Status.Phase; phase != v1.PhasePending {
 		t.Fatalf("the phase is %s", phase)

@@ -10,6 +10,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
+	"glowplug/internal/testkit"
 )
 
 // TestStatesAreDurableWithinASecond: whatever events pile up, and however slow the
@@ -17,11 +18,11 @@ import (
 func TestStatesAreDurableWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		for i := range 100_000 {
+		for i := range testkit.Few(20_000, 100_000) {
 			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: fmt.Sprint("h", i)},
 				v1.EventNormal, "Test", "a message")
 		}
-		hosts := make([]*model.Host, 10_000)
+		hosts := make([]*model.Host, testkit.Few(2000, 10_000))
 		for i := range hosts {
 			hosts[i] = r.add(fmt.Sprint("h", i))
 			r.ScriptServed(hosts[i], "image g10/live", false, nil)

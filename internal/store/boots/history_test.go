@@ -137,7 +137,7 @@ func TestPagesWhileBootsAreRemoved(t *testing.T) {
 			}
 		}
 	})
-	for range 200 {
+	for range testkit.Few(40, 200) {
 		got := slices.DeleteFunc(h.all(t, "", "", 100), func(name string) bool { return strings.HasPrefix(name, "gone/") })
 		if !slices.Equal(got, want) {
 			t.Errorf("%d boots, want %d", len(got), len(want))
@@ -149,6 +149,7 @@ func TestPagesWhileBootsAreRemoved(t *testing.T) {
 
 // TestPageIsBounded: a page ends after maxScan messages, and the next one goes on.
 func TestPageIsBounded(t *testing.T) {
+	testkit.NeedsThorough(t)
 	t.Parallel()
 	h := runHistory(t, kvtest.JetStream(t), HistoryOptions{})
 	for n := range int64(25) {

@@ -41,7 +41,7 @@ func node(n int) *model.Host {
 }
 
 func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
-	const hosts = 200
+	const hosts = 80
 	c := New(Options{})
 	defer c.Close()
 	c.hosts.limit = hosts*resultBytes + 48<<10 // all, if they have one text
