@@ -2,6 +2,7 @@ package boots
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ func (m *machine) overwritten() []*v1.Boot {
 	return m.ended[:n]
 }
 
-// leaveLocked has the former boots of a machine taken into the history, as far as they can.
+// leaveLocked has the former boots of a machine taken into the history, as far as they can. The next one waits for that.
 func leaveLocked(t *Tracker, m *machine) {
 	if !m.leaving && len(m.overwritten()) > 0 {
 		m.leaving = true
@@ -32,7 +33,7 @@ func leaveLocked(t *Tracker, m *machine) {
 	}
 }
 
-// keepFormer takes former boots into the history until ctx ends, which gives up none of them.
+// keepFormer takes former boots into the history until ctx ends. Those that are on their way then are stored as well.
 func keepFormer(ctx context.Context, t *Tracker) {
 	for ctx.Err() == nil {
 		sleep(ctx, idle, t.left)
@@ -42,7 +43,8 @@ func keepFormer(ctx context.Context, t *Tracker) {
 	}
 }
 
-// archiveNext takes the next former boots into the history. n is their number. Without room for them states go on.
+// archiveNext takes the next former boots into the history. n is their number. Those that it does not take are tried
+// once more with the write of the next boot.
 func archiveNext(ctx context.Context, t *Tracker) (n int) {
 	t.mu.Lock()
 	taken := 0
@@ -53,18 +55,28 @@ func archiveNext(ctx context.Context, t *Tracker) (n int) {
 	machines, archive := t.leaving[:taken], t.archive
 	t.leaving = t.leaving[taken:]
 	t.mu.Unlock()
-	if archive != nil && len(former) > 0 {
-		_ = archive.Append(ctx, former) // it logs and counts what it cannot take
-	}
+	err := keep(ctx, archive, former)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range machines {
 		m.leaving = false
-		m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool { return slices.Contains(former, b) })
-		leaveLocked(t, m)
+		if err == nil {
+			m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool { return slices.Contains(former, b) })
+			leaveLocked(t, m)
+		}
 		if m.unstored() {
 			t.enqueueLocked(m)
 		}
 	}
 	return len(former)
+}
+
+// keep takes former boots into the history, which may be nil, and logs and counts those that it does not take.
+func keep(ctx context.Context, archive Archive, former []*v1.Boot) (err error) {
+	for part := range slices.Chunk(former, batch.Max) {
+		if archive != nil {
+			err = errors.Join(err, archive.Append(ctx, part))
+		}
+	}
+	return err
 }

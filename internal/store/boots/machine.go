@@ -18,8 +18,8 @@ type machine struct {
 	model.Boot
 	// open is the whole boot while a part of it is not stored; nil: the bucket has all of it.
 	open *v1.Boot
-	// ended are former boots that are not in the history yet, the oldest first. leaving is true where some of them can go
-	// there now.
+	// ended are former boots that are not in the history yet, the oldest first. leaving is true while some of them go
+	// there.
 	ended   []*v1.Boot
 	leaving bool
 	// kept is the number of the boot in the bucket.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/model"
 	"glowplug/internal/store/batch"
 	"glowplug/internal/store/kvstore"
@@ -139,6 +140,8 @@ type writing struct {
 	// change is the newest change of the machine, and number that of its boot.
 	change uint64
 	number int64
+	// former are the boots that it overwrites and that the history has not taken yet.
+	former []*v1.Boot
 }
 
 // next removes the next boots from the queues. all is true where none waits any longer.
@@ -171,7 +174,7 @@ func (t *Tracker) takeLocked(writes []writing, queue *[]waiting, all bool) []wri
 			continue
 		}
 		m.queue = nil
-		if m.unstored() && len(m.overwritten()) == 0 { // or another server has stored it
+		if m.unstored() && !m.leaving { // or another server has stored it
 			writes = append(writes, writeLocked(t, m))
 		}
 	}
@@ -188,12 +191,17 @@ func writeLocked(t *Tracker, m *machine) writing {
 		put.Object = b.DeepCopy()
 	}
 	m.inFlight = true
-	return writing{machine: m, put: put, change: m.changes, number: m.Number}
+	return writing{machine: m, put: put, change: m.changes, number: m.Number, former: slices.Clone(m.overwritten())}
 }
 
 // write stores the next boots. n is their number.
 func (t *Tracker) write(ctx context.Context, all bool) (n int, err error) {
 	writes := t.next(all)
+	var former []*v1.Boot
+	for _, w := range writes {
+		former = append(former, w.former...)
+	}
+	_ = keep(ctx, t.archive, former) // without room for them states go on
 	if len(writes) > batch.Small {
 		return len(writes), put(ctx, t, writes)
 	}
@@ -251,6 +259,7 @@ func (t *Tracker) written(writes []writing, last uint64, err error) error {
 func (t *Tracker) storedLocked(w *writing, revision uint64) {
 	m := w.machine
 	m.revision, m.stored, m.kept = max(m.revision, revision), w.change, w.number
+	m.ended = slices.DeleteFunc(m.ended, func(b *v1.Boot) bool { return slices.Contains(w.former, b) })
 	leaveLocked(t, m)
 	m.unwritten, m.own = !model.IsStranger(m.Host), true
 	if m.outcome != nil && m.stored >= m.outcome.change {

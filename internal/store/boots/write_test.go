@@ -230,6 +230,25 @@ func TestShutdownStoresTheRest(t *testing.T) {
 	})
 }
 
+// TestFormerBootsOutliveAnOutage: boots that are superseded while the store is away are in the history afterwards.
+func TestFormerBootsOutliveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := newHost("server1")
+		r.script(host)
+		pass(time.Minute)
+		away := errors.New("away")
+		r.bucket.FailHistory(away)
+		r.bucket.Fail(away)
+		r.script(host)
+		pass(time.Minute)
+		r.bucket.Fail(nil)
+		r.bucket.FailHistory(nil)
+		pass(time.Minute)
+		r.wantLog(t, "stored g10/server1.1", "kept g10/server1.1", "stored g10/server1.2")
+	})
+}
+
 // slow is a history that takes a while, and nothing from a caller who goes away meanwhile.
 type slow struct{ Archive }
 
@@ -241,7 +260,7 @@ func (s slow) Append(ctx context.Context, boots []*v1.Boot) error {
 	return s.Archive.Append(ctx, boots)
 }
 
-// TestStopKeepsFormerBoots: a server that stops while a former boot goes to the history gives it not up.
+// TestStopKeepsFormerBoots: a server that stops while a former boot goes to the history does not give it up.
 func TestStopKeepsFormerBoots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
