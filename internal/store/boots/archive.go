@@ -24,7 +24,7 @@ func (m *machine) overwritten() []*v1.Boot {
 	return m.ended[:n]
 }
 
-// leaveLocked has the former boots of a machine taken into the history, as far as they can. The next one waits for that.
+// leaveLocked has the former boots of a machine taken into the history, as far as they can: the next one waits.
 func leaveLocked(t *Tracker, m *machine) {
 	if !m.leaving && len(m.overwritten()) > 0 {
 		m.leaving = true
